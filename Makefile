@@ -20,7 +20,7 @@ help:
 	@echo 'make bench         claims, bursts, cold starts, exec and memory on a server of its own beside the floors of this machine; ARGS=... go to cay bench; ARGS=node measures runtimes, policies and images'
 	@echo 'make bench-compare BASE=COMMIT: builds it and this tree, measures both in turn, and says which differences exceed the noise; ARGS=... as above'
 	@echo 'make format        clang-format over all C files'
-	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
+	@echo 'make lint          layers, format, citations, types of the page, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
 	@echo 'make deb           build/cay_VERSION_ARCH.deb, see packaging/README.md; ARGS=... go to packaging/build-deb'
 	@echo 'make clean         removes $(BUILD)/'
@@ -60,7 +60,8 @@ coverage:
 test-cluster:
 	@tools/setup build run test
 	@$(MAKE) --no-print-directory build
-	@tests/cluster/run
+	@tools/setup-venv
+	@build/venv/bin/python tests/cluster/run
 
 bench:
 	@tools/setup build run test bench
@@ -80,6 +81,7 @@ lint:
 	@tools/check-layers
 	@tools/check-format
 	@tools/check-citations
+	@tools/check-page
 	@tools/check-tidy
 
 install: build

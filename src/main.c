@@ -12,6 +12,7 @@
 #include "cli/agent/agent.h"
 #include "cli/cli.h"
 #include "cli/sandbox/sandbox.h"
+#include "cli/ui/ui.h"
 #include "loop/loop.h"
 #include "role/role.h"
 
@@ -94,6 +95,11 @@ static const struct command commands[] = {
 	  "List and answer the questions that agents wait for",
 	  "`cay get approvals NAME -o yaml` shows all of a question. --always also adds a rule to the agent.",
 	  approve_settings, approve_cmd, .words = true },
+	{ "cost", "[--by agent|user|template|session] [--since WHEN]",
+	  "Show what sandboxes have used, and for whom",
+	  "Adds up the ledgers of the namespace, which have whole days (UTC) and are at most as old as the interval at which sandboxes are measured. Memory and\n"
+	  "disk are GiB in use, times hours. What is nobody's in particular, such as members of pools, is under \"-\".",
+	  cost_settings, cost_cmd },
 	{ "trigger", "ls | show NAME", "List and show what events start",
 	  "`show` has the last deliveries; `-o yaml` also what their commands wrote. Triggers are made with `cay apply`.",
 	  trigger_settings, trigger_cmd },
@@ -150,14 +156,14 @@ static const struct command commands[] = {
 	  "A server may be running; nothing is changed. `verify` names each record that was changed, removed, added, moved or cut off, and each signature\n"
 	  "that is not the instance's: its exit status is 0 if there is none, 1 if there is one, and 3 if the log could not be read. `export` prints all\n"
 	  "files as one, oldest first, as they are. `key` prints the public key: keep a copy where whoever could change the log cannot.",
-	  audit_settings, audit_run },
+	  audit_settings, audit_run, .help = audit_help },
 	{ "mcp", "[flags]", "Offer sandboxes as tools over MCP, on standard input and output",
 	  "For the configuration of an MCP client, as a program to start:\n"
 	  "  {\"mcpServers\": {\"sandboxes\": {\"command\": \"cay\", \"args\": [\"mcp\", \"--kubeconfig\", \"FILE\", \"--pool\", \"NAME\"]}}}\n"
 	  "It passes messages on to /mcp of the server that the kubeconfig names, and acts with the rights of its user. Without\n"
 	  "--kubeconfig it takes $KUBECONFIG, DATA-DIR/admin.kubeconfig or ~/.kube/config, the first that there is.",
 	  mcp_settings, mcp_run },
-	{ "bench", "claim | node | exec | api | tti | wake | router | floor [flags]",
+	{ "bench", "claim | node | exec | api | gate | tti | wake | router | floor [flags]",
 	  "Measure claims, cold starts, exec, memory, runtimes and images, next to this machine's floors",
 	  "All but `router` and `floor` run scenarios against the server that the kubeconfig names, in a namespace that is removed at the end, even after ^C.\n"
 	  "`floor` measures the machine alone. A ratio like (2.1x) divides by a floor of the same run: a TLS round trip and an fdatasync for\n"
@@ -180,12 +186,19 @@ static const struct command commands[] = {
 	  "  writes     creates by 1, 16 and 64 clients: requests per second and latency\n"
 	  "  lists      10,000 objects as JSON and as a Table, and reads of one beside them\n"
 	  "  watches    memory of 1,000 idle watches, and the time until all have seen a write\n"
+	  "Scenarios of `gate`, each step by a user who is no agent and by an agent with an attachment, in turn:\n"
+	  "  doors      an exec, a command and a GET through the router, and the decision alone: latency, CPU time of the loop, ratios\n"
+	  "  crowd      memory and creation of --agents and --agent-sessions, the doors beside them, and a decision after each change of an agent\n"
 	  "`tti` is the time to interactive: a claim to the output of its first command, in turn, 200 ms apart and all at once, with the\n"
 	  "score of the public boards: 60, 25 and 15 % for median, p95 and p99, each 100 at 0 s and 0 at 10 s, times the share that succeeded.\n"
 	  "`wake` runs the first command in sandboxes that are frozen, suspended or awake. `router` measures a router of its own before a backend of its own,\n"
 	  "beside nginx and HAProxy where they are installed: requests per second, latency and CPU time by the number of connections.\n"
 	  "The exit status is 1 if anything failed. On a cluster give --server-pid of cay controller and --router=''.",
 	  bench_settings, bench_run },
+	{ "ui", "[flags]", "Open the web page of a server, or print a link to it",
+	  "The server makes a link for the user of the kubeconfig, for one use within a minute. With a display, $BROWSER or xdg-open opens it.\n"
+	  "Where the server has no page, as on a Kubernetes cluster, this command serves it on loopback until ^C, with the rights of the kubeconfig.",
+	  ui_settings, ui_run },
 	{ "url", "NAME PORT [flags]",
 	  "Print a URL that lets whoever has it into one port of a sandbox for a while",
 	  "For browsers: `xdg-open $(cay url box 8888)`. The router signs it for callers that may send requests to the sandbox themselves.\n"

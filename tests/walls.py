@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every wall around a sandbox, and the test that notices when it is down.
 
-`tools/run-tests walls` takes each wall down, in a build made for it (src/base/wall.h), and fails if the test named here
+`tools/run-tests --long walls` takes each wall down, in a build made for it (src/base/wall.h), and fails if the test named here
 stays green. A wall that a second one hides names it: both are taken down together, or there would be nothing to see.
 """
 
@@ -32,6 +32,10 @@ WALLS = (
     Wall("disk-refusal", "integration/test_disk.py::test_a_plain_pool_refuses_limits_that_nothing_enforces"),
     Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),
     Wall("gate", "integration/test_gate_doors.py::test_no_way_of_the_router_leads_in_without_the_gate[header]"),
+    Wall("agent-tools", "integration/test_mcp_agents.py::test_an_agent_sees_only_the_tools_that_it_was_granted"),
+    Wall("egress", "integration/test_gate_doors.py::test_no_packet_leaves_without_the_gate[tcp]"),
+    Wall("outlet-address", "integration/test_outlet.py::test_no_name_leads_to_what_no_sandbox_reaches"),
+    Wall("credential-agents", "integration/test_outlet.py::test_all_agents_of_a_sandbox_must_be_allowed"),
     Wall("impersonation", "integration/test_identity.py::test_nobody_acts_as_another_without_the_right_to"),
     Wall("escalation", "integration/test_rbac.py::test_nobody_gives_away_more_than_they_hold"),
     Wall("agent-verbs", "integration/test_agent_kinds.py::test_a_key_is_verified_only_with_the_verb"),
@@ -107,6 +111,8 @@ WALLS = (
     Wall("seal", DOORS + "test_what_was_changed_or_made_elsewhere_is_refused"),
     Wall("pass-target", DOORS + "test_a_cookie_opens_no_other_sandbox_and_no_other_port"),
     Wall("pass-uid", DOORS + "test_a_url_opens_the_sandbox_it_was_made_for_and_not_the_next_of_its_name"),
+    Wall("private", "integration/test_visibility.py::test_nobody_but_its_owner_uses_a_private_sandbox"),
+    Wall("pass-reset", "integration/test_reset.py::test_nothing_of_the_first_user_is_left_for_the_second"),
     Wall("pass-expiry", DOORS + "test_a_url_ends_with_its_time"),
     Wall("cookie-origin", DOORS + "test_other_pages_cannot_use_the_cookie[a-form-of-a-sibling]"),
     Wall("cookie-name", DOORS + "test_a_sandbox_sets_no_cookie_of_the_routers_and_none_for_its_siblings"),

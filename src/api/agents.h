@@ -45,7 +45,14 @@
 #define KEY_CLIENT_REQUESTED       "agents.x-k8s.io/client-first-requested-at"
 #define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
 #define KEY_TRACE                  "opentelemetry.io/trace-context"
-#define KEY_REFILL                 "cay.dev/refill" /* of a pool: "off" makes no new members */
+#define KEY_REFILL                 "cay.dev/refill" /* of a pool: "off" or "returned" */
+/* Reset (docs/guide/claims.md): of a template, "true": the Sandbox of a claim that ended is wiped
+ * and put back. Of a Sandbox that a claim has: the pool that it goes back to, and a finalizer. Of
+ * one that was put back: how often its name has been. */
+#define KEY_RESET       "cay.dev/reset"
+#define KEY_RESET_POOL  "cay.dev/reset-pool"
+#define KEY_RESETS      "cay.dev/resets"
+#define FINALIZER_RESET KEY_RESET
 /* Sleep (docs/reference/sleep.md): of a Sandbox, claim, pool or template. */
 #define KEY_IDLE_AFTER    "cay.dev/idle-after"
 #define KEY_IDLE_ACTION   "cay.dev/idle-action"

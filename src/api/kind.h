@@ -145,6 +145,9 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+	/* The same about annotations of ours, whatever else has changed; not of /status. No CRD
+	 * has rules about them. */
+	void (*validate_notes)(const struct json *obj, const struct json *old, struct causes *c);
 	/* Why an object that is valid cannot be created; NULL: it can. */
 	const char *(*forbid_create)(const struct json *obj);
 	/* Of an update in this version, beside what the stored version's validate() says, on both

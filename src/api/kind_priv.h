@@ -130,4 +130,5 @@ void validate_role_binding(const struct json *obj, const struct json *old, struc
 void validate_cluster_role_binding(const struct json *obj, const struct json *old,
 				   struct causes *c);
 void validate_sandbox(const struct json *obj, const struct json *old, struct causes *c);
+void validate_notes(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c);

@@ -485,5 +485,6 @@ const struct kind *const kinds_builtin[] = {
 	&kind_credential,
 	&kind_trigger,
 	&kind_team_policy,
+	&kind_ledger,
 	NULL,
 };

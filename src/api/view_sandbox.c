@@ -2,7 +2,9 @@
 #include "api/view_sandbox.h"
 
 #include "api/agents.h"
+#include "api/cay/visibility.h"
 #include "api/object.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -43,6 +45,26 @@ static void decode_status(const struct json *status, struct sandbox_view *v)
 	v->node_name = str_or(json_get_str(status, "nodeName"), "");
 }
 
+static bool has_finalizer(const struct object *o, const char *name)
+{
+	json_each(it, json_get(json_get(o->root, "metadata"), "finalizers"))
+		if (str_eq(json_str(it.val), name))
+			return true;
+	return false;
+}
+
+/* A count that cannot be read says at least that there is one. */
+static int64_t count_of(const char *text)
+{
+	uint64_t n = 0;
+	struct err *e = text ? parse_uint(text, INT32_MAX, &n) : NULL;
+
+	if (e)
+		n = 1;
+	err_free(e);
+	return (int64_t)n;
+}
+
 static void decode(const struct object *o, void *view)
 {
 	struct sandbox_view *v = view;
@@ -53,6 +75,10 @@ static void decode(const struct object *o, void *view)
 	v->pod_name = str_or(pod_name, o->name);
 	v->pod_name_annotated = !str_empty(pod_name);
 	v->blueprint = blueprint_view_of(o);
+	v->lent_by = v->owner.type == OWNER_CLAIM ? object_annotation(o, KEY_RESET_POOL) : NULL;
+	v->reset_first = has_finalizer(o, FINALIZER_RESET);
+	v->resets = count_of(object_annotation(o, KEY_RESETS));
+	v->is_private = visibility_of(o) == VISIBILITY_PRIVATE;
 	v->created = view_created(o);
 	v->generation = object_generation(o);
 	v->deleting = object_deleting(o);
@@ -85,4 +111,9 @@ bool sandbox_was_rejected(const struct sandbox_view *v)
 {
 	return str_eq(v->ready.reason, "InvalidConfiguration") &&
 	       v->ready.observed_generation == v->generation;
+}
+
+bool sandbox_tracks(const struct object *sandbox, const char *uid, const char *pod)
+{
+	return str_eq(sandbox->uid, uid) && str_eq(sandbox_view(sandbox)->pod_name, pod);
 }

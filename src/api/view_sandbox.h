@@ -16,6 +16,8 @@ struct sandbox_view {
 	const char *launch_type, *created_by;                      /* labels; NULL: none */
 	const char *pod_name; /* of the Pod it tracks: the annotation, or its own name */
 	struct blueprint_view blueprint;
+	const char *lent_by; /* the pool that it goes back to after its claim; NULL: none */
+	int64_t resets;      /* how often a Sandbox of its name was put back */
 	usec created;
 	usec shutdown_at; /* 0: never */
 	int64_t generation;
@@ -26,6 +28,8 @@ struct sandbox_view {
 	const char *node_name;      /* "": none yet */
 
 	bool deleting;
+	bool is_private;         /* its owner alone enters it */
+	bool reset_first;        /* is not removed before it was decided whether it goes back */
 	bool suspended;          /* shall have no Pod */
 	bool delete_at_shutdown; /* otherwise it is kept, without its Pod */
 	bool pod_name_annotated;
@@ -36,6 +40,9 @@ struct sandbox_view {
 };
 extern const struct view_type sandbox_view_type;
 const struct sandbox_view *sandbox_view(const struct object *o);
+/* A Pod may say that it is anybody's: whether the Sandbox, by the uid that the Pod's owner
+ * reference has, says so too. */
+bool sandbox_tracks(const struct object *sandbox, const char *uid, const char *pod);
 
 /* Nothing is running, and nothing will be started. */
 bool sandbox_is_down(const struct sandbox_view *v);

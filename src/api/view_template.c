@@ -24,6 +24,7 @@ static void decode(const struct object *o, void *view)
 	v->env_policy = policy_of(json_get_str(spec, "envVarsInjectionPolicy"));
 	v->volume_policy = policy_of(json_get_str(spec, "volumeClaimTemplatesPolicy"));
 	v->managed = !str_eq(json_get_str(spec, "networkPolicyManagement"), "Unmanaged");
+	v->resets = str_eq(object_annotation(o, KEY_RESET), "true");
 	v->deleting = object_deleting(o);
 }
 

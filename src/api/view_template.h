@@ -17,6 +17,7 @@ struct template_view {
 	const char *ref_hash;              /* its label; NULL: none */
 	enum template_policy env_policy, volume_policy;
 	bool managed; /* we create its NetworkPolicy */
+	bool resets;  /* its Sandboxes are wiped and put back after a claim */
 	bool deleting;
 };
 extern const struct view_type template_view_type;

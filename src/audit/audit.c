@@ -11,13 +11,23 @@
 #include "loop/loop.h"
 
 /*
- * Records become lines at once and wait in a buffer. One job at a time takes the whole buffer and
- * appends it to the file; what comes meanwhile is for the next. A line is in memory until then, so
- * a process that is killed loses those of its last moment.
+ * Records become lines at once and wait in a buffer, those of a turn of the loop together. One job
+ * at a time takes the whole buffer and appends it to the file; what comes meanwhile is for the
+ * next. A line is in memory until then, so a process that is killed loses those of its last moment.
+ *
+ * Somebody who waits for a line would pay for the way to the job's thread and back, which costs
+ * more than the write. So audit_after() appends what is there itself, if that is one small write to
+ * the page cache and no job has the file. Such a write can block nevertheless, when the kernel
+ * holds up whoever makes pages dirty, and cannot be asked not to: RWF_NOWAIT is not supported by
+ * ext4 and tmpfs, and btrfs refused each such write that was tried (Linux 6.18). One that took SLOW
+ * is therefore the last for SLOW_REST. Syncs and rotations are always the job's.
  */
 enum {
 	RETRY_MS = 1000,
-	SYNC_MS = 100, /* from a line to the disk at most, while the disk keeps up */
+	SYNC_MS = 100,                /* from a line to the disk at most, while the disk keeps up */
+	AT_ONCE_MAX = 16 * 1024,      /* bytes of lines that are written on the loop */
+	SLOW = 2 * 1000,              /* µs, of a write on the loop */
+	SLOW_REST = 10 * 1000 * 1000, /* µs in which there is none */
 };
 
 struct audit {
@@ -25,9 +35,14 @@ struct audit {
 	struct audit_spec spec; /* its path is the file's */
 	struct audit_file *file;
 	struct timer *retry, *sync;
-	struct list waits; /* struct audit_wait, in the order in which they were asked for */
+	struct deferred turn;
+	usec at_once_from;     /* not on the loop before then */
+	struct list waits;     /* struct audit_wait, in the order in which they were asked for */
+	struct list listeners; /* struct audit_listener */
+	struct list looks;     /* struct audit_look, for the next job */
 	uint64_t n_handed, n_written; /* lines since the start, lost ones not counted */
 	bool sync_due;
+	bool news; /* was written on the loop, and listeners have not been told */
 	struct buf pending;
 	uint64_t n_pending, n_lost; /* records; lost ones that no line tells of yet */
 	struct audit_counts counts;
@@ -35,6 +50,7 @@ struct audit {
 
 	/* Of the job, which runs while busy. */
 	bool busy, syncing;
+	struct list looking; /* struct audit_look */
 	struct buf batch;
 	uint64_t n_batch;
 	struct err *err;
@@ -191,10 +207,13 @@ static void trouble(struct audit *a, const struct err *e)
 static void work(void *arg)
 {
 	struct audit *a = arg;
+	struct audit_look *l;
 
 	a->err = audit_file_append(a->file, &a->batch);
 	if (!a->err && a->syncing)
 		a->err = audit_file_sync(a->file);
+	list_each(l, &a->looking, on)
+		l->look(l);
 }
 
 /* All whose records are written, or cannot be. */
@@ -216,6 +235,33 @@ static void tell_waits(struct audit *a, const struct err *e)
 	}
 }
 
+static void batch_written(struct audit *a)
+{
+	a->counts.written += a->n_batch;
+	a->n_written += a->n_batch;
+	a->n_batch = 0;
+	if (!a->syncing && !timer_armed(a->sync))
+		timer_set(a->sync, SYNC_MS);
+}
+
+static void tell_listeners(struct audit *a)
+{
+	struct audit_listener *l;
+
+	list_each(l, &a->listeners, on)
+		l->written(l);
+}
+
+static void tell_looked(struct audit *a)
+{
+	while (!list_empty(&a->looking)) {
+		struct audit_look *l = list_first(&a->looking, struct audit_look, on);
+
+		list_del(&l->on);
+		l->done(l);
+	}
+}
+
 static void go(struct audit *a);
 
 static void done(void *arg)
@@ -225,19 +271,26 @@ static void done(void *arg)
 
 	a->busy = false;
 	trouble(a, e);
-	if (!e) {
-		a->counts.written += a->n_batch;
-		a->n_written += a->n_batch;
-		a->n_batch = 0;
-		if (!a->syncing && !timer_armed(a->sync))
-			timer_set(a->sync, SYNC_MS);
-	}
+	if (!e)
+		batch_written(a);
 	tell_waits(a, e);
+	tell_listeners(a);
+	tell_looked(a);
 	if (!e)
 		go(a);
 	else if (!a->ending)
 		timer_set(a->retry, RETRY_MS);
 	err_free(e);
+}
+
+static void take_pending(struct audit *a)
+{
+	struct buf empty = a->batch;
+
+	a->batch = a->pending;
+	a->pending = empty;
+	a->n_batch += a->n_pending;
+	a->n_pending = 0;
 }
 
 /* The next batch, unless one is being written or has to be tried again first. */
@@ -246,13 +299,12 @@ static void go(struct audit *a)
 	if (a->busy)
 		return;
 	if (!a->batch.len) {
-		struct buf empty = a->batch;
-
 		tell_of_lost(a);
-		a->batch = a->pending;
-		a->pending = empty;
-		a->n_batch += a->n_pending;
-		a->n_pending = 0;
+		take_pending(a);
+	}
+	if (!list_empty(&a->looks)) {
+		list_take_all(&a->looks, &a->looking);
+		a->sync_due = true; /* the head has to be that of the file */
 	}
 	if (!a->batch.len && !a->n_batch && !a->sync_due)
 		return;
@@ -260,6 +312,45 @@ static void go(struct audit *a)
 	a->sync_due = false;
 	a->busy = true;
 	job_run(a->loop, work, done, a);
+}
+
+static bool can_write_at_once(const struct audit *a)
+{
+	return a->pending.len && a->pending.len <= AT_ONCE_MAX && !a->batch.len && !a->n_batch &&
+	       !a->n_lost && clock_mono() >= a->at_once_from &&
+	       audit_file_is_quick(a->file, a->pending.len, a->n_pending);
+}
+
+/* What fails is tried once more by the job, which is where errors are told. */
+static void write_at_once(struct audit *a)
+{
+	usec started = clock_mono(), ended;
+	struct err *e;
+
+	take_pending(a);
+	a->syncing = false;
+	e = audit_file_append(a->file, &a->batch);
+	ended = clock_mono();
+	if (ended - started >= SLOW)
+		a->at_once_from = ended + SLOW_REST;
+	if (!e) {
+		batch_written(a);
+		a->news = true;
+	}
+	err_free(e);
+}
+
+/* The end of a turn in which something was handed over, or written on the loop. */
+static void on_turn(void *arg)
+{
+	struct audit *a = arg;
+
+	tell_waits(a, NULL);
+	if (a->news)
+		tell_listeners(a);
+	a->news = false;
+	if (!timer_armed(a->retry))
+		go(a);
 }
 
 static void on_retry(void *arg)
@@ -288,8 +379,12 @@ struct err *audit_open(struct loop *l, const struct audit_spec *spec, struct aud
 	a->spec = *spec;
 	a->file = take(file);
 	list_init(&a->waits);
+	list_init(&a->listeners);
+	list_init(&a->looks);
+	list_init(&a->looking);
 	a->retry = timer_new(l, on_retry, a);
 	a->sync = timer_new(l, on_sync, a);
+	deferred_init(&a->turn, l, on_turn, a);
 	*ret = a;
 	return NULL;
 }
@@ -304,6 +399,7 @@ void audit_free(struct audit *a)
 	timer_clear(a->sync);
 	while (a->busy)
 		(void)loop_turn(a->loop, 100);
+	deferred_cancel(&a->turn);
 	tell_of_lost(a);
 	if (a->pending.len)
 		buf_add(&a->batch, buf_head(&a->pending), a->pending.len);
@@ -332,8 +428,7 @@ void audit_write(struct audit *a, const struct audit_record *r)
 	add_record(&a->pending, r);
 	a->n_pending++;
 	a->n_handed++;
-	if (!timer_armed(a->retry))
-		go(a);
+	deferred_call(&a->turn);
 }
 
 void audit_after(struct audit *a, struct audit_wait *w)
@@ -341,10 +436,9 @@ void audit_after(struct audit *a, struct audit_wait *w)
 	w->n = a->n_handed;
 	w->lost = a->n_lost;
 	list_add_tail(&a->waits, &w->on);
-	if (!a->busy && !timer_armed(a->retry)) { /* it is all there: from the loop nevertheless */
-		a->sync_due |= a->n_written >= w->n;
-		go(a);
-	}
+	if (!a->busy && !timer_armed(a->retry) && can_write_at_once(a))
+		write_at_once(a);
+	deferred_call(&a->turn);
 }
 
 void audit_after_cancel(struct audit_wait *w)
@@ -352,6 +446,25 @@ void audit_after_cancel(struct audit_wait *w)
 	if (w->on.next)
 		list_del(&w->on);
 	w->on = (struct list){ 0 };
+}
+
+void audit_listen(struct audit *a, struct audit_listener *l)
+{
+	list_add_tail(&a->listeners, &l->on);
+}
+
+void audit_unlisten(struct audit_listener *l)
+{
+	if (l->on.next)
+		list_del(&l->on);
+	l->on = (struct list){ 0 };
+}
+
+void audit_look(struct audit *a, struct audit_look *l)
+{
+	list_add_tail(&a->looks, &l->on);
+	if (!timer_armed(a->retry))
+		go(a);
 }
 
 struct audit_counts audit_counts(const struct audit *a)

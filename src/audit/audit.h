@@ -17,9 +17,10 @@ struct loop;
  * sandbox. Every part of the process that lets somebody do something hands its records over here,
  * and nothing else writes them.
  *
- * Lines are written by a job, in the order in which they were handed over. What a file does not
- * take is kept and tried again; when more than AUDIT_PENDING_MAX bytes wait, further records are
- * dropped, and a line says how many.
+ * Lines are written in the order in which they were handed over: by a job, or on the loop when
+ * somebody waits for them and it is one small write to a file. What a file does not take is kept
+ * and tried again; when more than AUDIT_PENDING_MAX bytes wait, further records are dropped, and a
+ * line says how many.
  */
 enum {
 	AUDIT_PENDING_MAX = 8 * 1024 * 1024,
@@ -79,6 +80,27 @@ struct audit_wait {
 };
 void audit_after(struct audit *a, struct audit_wait *w); /* a is not NULL */
 void audit_after_cancel(struct audit_wait *w);           /* fine if it is over, or never began */
+
+/* For whoever reads the file: told on the loop when more of it has been written. */
+struct audit_listener {
+	struct list on; /* of the audit */
+	void (*written)(struct audit_listener *l);
+};
+void audit_listen(struct audit *a, struct audit_listener *l); /* a is not NULL */
+void audit_unlisten(struct audit_listener *l); /* fine if it does not listen; not from written() */
+
+/*
+ * For whoever needs file and head as they belong together: look() is called once in the thread that
+ * writes, when everything that was handed over before is on disk, or cannot be written; nothing is
+ * written while it runs, so it must be quick. Then done() is called, on the loop. There is no way
+ * back: it is in place until then.
+ */
+struct audit_look {
+	struct list on; /* of the audit */
+	void (*look)(struct audit_look *l);
+	void (*done)(struct audit_look *l);
+};
+void audit_look(struct audit *a, struct audit_look *l); /* a is not NULL */
 
 struct audit_counts {
 	uint64_t written, lost; /* records */

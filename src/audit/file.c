@@ -306,6 +306,14 @@ static struct err *turn_over(struct audit_file *f)
 	return rotate(f);
 }
 
+bool audit_file_is_quick(const struct audit_file *f, size_t len, uint64_t n_lines)
+{
+	size_t links = n_lines * LINK_ROOM, signs = (1 + n_lines / CHAIN_EVERY) * SIGN_ROOM;
+
+	return f->dir >= 0 && f->fd >= 0 && !f->out.len && !f->needs_begin &&
+	       !is_full(f, len + links + signs);
+}
+
 struct err *audit_file_append(struct audit_file *f, struct buf *b)
 {
 	struct err *e = f->fd < 0 ? open_file(f) : NULL;

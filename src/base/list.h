@@ -39,6 +39,12 @@ static inline void list_del(struct list *l)
 	l->next->prev = l->prev;
 	list_init(l);
 }
+/* Moves all elements of one list to another, which is empty. */
+static inline void list_take_all(struct list *from, struct list *to)
+{
+	list_add_head(from, to);
+	list_del(from);
+}
 #define list_item(l, type, member)  container_of(l, type, member)
 #define list_first(h, type, member) list_item((h)->next, type, member)
 #define list_each(it, head, member)                                                              \

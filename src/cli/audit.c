@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "audit/chain.h"
+#include "audit/reader.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
 
@@ -42,58 +44,9 @@ const struct setting audit_settings[] = {
 };
 
 enum {
-	FILES_MAX = 10000, /* names that are looked for */
 	KEY_TEXT_MAX = 256,
 	EXIT_UNREADABLE = 3,
 };
-
-/* Each line of the log, oldest first. */
-struct reader {
-	const char *path;
-	void (*line)(struct reader *r, const char *file, uint64_t number, const char *p,
-		     size_t len);
-	uint64_t n_files;
-};
-
-static struct err *read_file(struct reader *r, const char *path)
-{
-	FILE *f = fopen(path, "re");
-	autofree char *line = NULL;
-	size_t room = 0;
-	uint64_t number = 0;
-	ssize_t n;
-
-	if (!f)
-		return err_sys(errno, "open %s", path);
-	r->n_files++;
-	while ((n = getline(&line, &room, f)) >= 0) {
-		if (n && line[n - 1] == '\n')
-			n--;
-		r->line(r, path, ++number, line, (size_t)n);
-	}
-	(void)fclose(f);
-	return NULL;
-}
-
-static struct err *read_log(struct reader *r)
-{
-	unsigned oldest = 0;
-	struct err *e = NULL;
-
-	while (oldest < FILES_MAX) {
-		autofree char *path = xasprintf("%s.%u", r->path, oldest + 1);
-
-		if (!file_exists(AT_FDCWD, path))
-			break;
-		oldest++;
-	}
-	for (; !e && oldest; oldest--) {
-		autofree char *path = xasprintf("%s.%u", r->path, oldest);
-
-		e = read_file(r, path);
-	}
-	return e ? e : read_file(r, r->path);
-}
 
 static char *log_path(const struct settings *s)
 {
@@ -105,48 +58,9 @@ static char *log_path(const struct settings *s)
 /* show, export */
 
 struct shown {
-	struct reader reader;
-	const struct settings *settings;
-	bool raw; /* as it is, links of the chain included */
-	usec since;
-	char *agent; /* ":NAME" at the end of a user; NULL: any */
+	struct audit_filter filter;
+	bool text; /* for people; otherwise as it is */
 };
-
-static bool about_sandbox(const struct json *o, const char *name)
-{
-	static const char *const kinds[] = { "sandboxes", "pods", "sandboxclaims", NULL };
-
-	return str_eq(json_get_str(o, "pod"), name) ||
-	       (str_in(json_get_str(o, "resource"), kinds) &&
-		str_eq(json_get_str(o, "name"), name));
-}
-
-static bool by_agent(const struct shown *w, const struct json *o)
-{
-	const char *user = str_or(json_get_str(o, "as"), json_get_str(o, "user"));
-
-	return user && str_starts(user, "cay:agent:") && str_ends(user, w->agent);
-}
-
-static bool is_wanted(const struct shown *w, const struct json *o)
-{
-	const struct settings *s = w->settings;
-	const char *sandbox = settings_text(s, "sandbox"), *user = settings_text(s, "user");
-	const char *ns = settings_text(s, "namespace");
-	usec when = 0;
-
-	err_free(clock_parse(str_or(json_get_str(o, "time"), ""), &when));
-	if (when < w->since)
-		return false;
-	if (w->raw)
-		return true;
-	if (json_get(o, "begin") || json_get(o, "checkpoint"))
-		return false;
-	return (!sandbox || about_sandbox(o, sandbox)) &&
-	       (!user || str_eq(json_get_str(o, "user"), user) ||
-		str_eq(json_get_str(o, "as"), user)) &&
-	       (!w->agent || by_agent(w, o)) && (!ns || str_eq(json_get_str(o, "namespace"), ns));
-}
 
 static void add_word(struct buf *b, const char *before, const char *word)
 {
@@ -181,17 +95,16 @@ static void print_row(const struct json *o)
 	cli_write(&b);
 }
 
-static void on_shown(struct reader *r, const char *file unused, uint64_t number unused,
-		     const char *p, size_t len)
+static void on_shown(void *arg, uint64_t number unused, const char *p, size_t len)
 {
-	struct shown *w = container_of(r, struct shown, reader);
+	struct shown *w = arg;
 	autoptr(json_doc) d = NULL;
 	autoptr(err) e = json_parse(p, len, NULL, &d);
 	autobuf line = { 0 };
 
-	if (e || !is_wanted(w, json_root(d)))
+	if (e || !audit_filter_wants(&w->filter, json_root(d)))
 		return; /* a torn line is for verify */
-	if (!w->raw && str_eq(settings_text(w->settings, "output"), "text")) {
+	if (w->text) {
 		print_row(json_root(d));
 		return;
 	}
@@ -200,21 +113,41 @@ static void on_shown(struct reader *r, const char *file unused, uint64_t number 
 	cli_write(&line);
 }
 
+/* The oldest line first. */
+static struct err *read_log(const char *path, struct shown *w)
+{
+	struct audit_parts parts = { 0 };
+	struct err *e = audit_parts_open(path, &parts);
+
+	for (size_t i = 0; !e && i < parts.n; i++) {
+		struct audit_scan scan = {
+			.fd = parts.list[i].fd, .len = parts.list[i].len, .fn = on_shown, .arg = w
+		};
+
+		e = audit_scan_step(&scan, SIZE_MAX);
+		audit_scan_done(&scan);
+	}
+	audit_parts_done(&parts);
+	return e;
+}
+
 static int show(const struct settings *s, bool raw)
 {
-	autofree char *path = log_path(s), *agent = NULL;
-	struct shown w = { .reader = { .path = path, .line = on_shown },
-			   .settings = s,
-			   .raw = raw };
+	autofree char *path = log_path(s);
 	int64_t since_ms = settings_int(s, "since");
+	struct shown w = { .filter = { .chain = raw } };
 	struct err *e;
 
-	if (settings_text(s, "agent"))
-		agent = xasprintf(":%s", settings_text(s, "agent"));
-	w.agent = agent;
+	if (!raw) {
+		w.text = str_eq(settings_text(s, "output"), "text");
+		w.filter.sandbox = settings_text(s, "sandbox");
+		w.filter.user = settings_text(s, "user");
+		w.filter.agent = settings_text(s, "agent");
+		w.filter.ns = settings_text(s, "namespace");
+	}
 	if (since_ms)
-		w.since = clock_wall() - since_ms * 1000;
-	e = read_log(&w.reader);
+		w.filter.since = clock_wall() - since_ms * 1000;
+	e = read_log(path, &w);
 	return e ? cli_fail(err_wrap(e, "audit")) : EXIT_OK;
 }
 
@@ -229,37 +162,6 @@ static int export_run(const struct settings *s)
 }
 
 /* verify, key */
-
-struct verified {
-	struct reader reader;
-	struct chain_check check;
-	struct json_doc *report;
-	struct json *faults;
-};
-
-enum {
-	FAULTS_LISTED = 100,
-};
-
-static void on_fault(void *arg, const char *file, uint64_t line, const char *what)
-{
-	struct verified *v = arg;
-	struct json *row;
-
-	if (json_len(v->faults) >= FAULTS_LISTED)
-		return;
-	row = json_obj(v->report);
-	json_set_str(v->report, row, "file", file);
-	json_set_int(v->report, row, "line", (int64_t)line);
-	json_set_str(v->report, row, "fault", what);
-	json_push(v->report, v->faults, row);
-}
-
-static void on_verified(struct reader *r, const char *file, uint64_t number, const char *p,
-			size_t len)
-{
-	chain_check_line(&container_of(r, struct verified, reader)->check, file, number, p, len);
-}
 
 static char *key_path(const struct settings *s)
 {
@@ -287,79 +189,57 @@ static struct err *read_key(const struct settings *s, unsigned char ret[ED25519_
 	return NULL;
 }
 
-/* A head that cannot be read, or that somebody else signed, is a fault of its own. */
-static bool read_head(struct verified *v, const char *path, struct chain_head *ret)
+static void print_verified(const struct audit_verdict *v, const char *path, const char *format)
 {
-	autofree char *name = xasprintf("%s.head", path), *text = NULL;
-	size_t len = 0;
-	autoptr(err) e = file_read(AT_FDCWD, name, KEY_TEXT_MAX * 8, &text, &len);
-
-	if (!e)
-		e = chain_head_read(text, len, v->check.key, ret);
-	if (!e)
-		return true;
-	v->check.faults++;
-	on_fault(v, name, 1, err_text(e));
-	return false;
-}
-
-static void print_verified(struct verified *v, const char *path, const char *format)
-{
-	struct json *root = json_root(v->report);
+	autoptr(json_doc) d = json_doc_new();
+	struct json *root = json_obj(d);
 	autobuf out = { 0 };
 
-	json_set_str(v->report, root, "log", path);
-	json_set_int(v->report, root, "files", (int64_t)v->reader.n_files);
-	json_set_int(v->report, root, "lines", (int64_t)v->check.lines);
-	json_set_int(v->report, root, "checkpoints", (int64_t)v->check.checkpoints);
-	json_set_int(v->report, root, "signedUpTo", (int64_t)v->check.signed_n);
-	json_set_int(v->report, root, "faults", (int64_t)v->check.faults);
+	json_set_root(d, root);
+	(void)json_set(d, root, "findings", json_copy(d, v->findings));
+	json_set_str(d, root, "log", path);
+	json_set_int(d, root, "files", (int64_t)v->files);
+	json_set_int(d, root, "lines", (int64_t)v->lines);
+	json_set_int(d, root, "checkpoints", (int64_t)v->checkpoints);
+	json_set_int(d, root, "signedUpTo", (int64_t)v->signed_up_to);
+	json_set_int(d, root, "faults", (int64_t)v->faults);
 	if (!str_eq(format, "text")) {
 		cli_print(root, format);
 		return;
 	}
-	json_each(it, v->faults)
+	json_each(it, v->findings)
 		buf_printf(&out, "%s:%lld: %s\n", json_get_str(it.val, "file"),
 			   (long long)json_get_int(it.val, "line", 0),
 			   json_get_str(it.val, "fault"));
-	if (v->check.faults > FAULTS_LISTED)
+	if (v->faults > AUDIT_FAULTS_LISTED)
 		buf_printf(&out, "%llu more are not listed\n",
-			   (unsigned long long)v->check.faults - FAULTS_LISTED);
+			   (unsigned long long)v->faults - AUDIT_FAULTS_LISTED);
 	buf_printf(&out, "%s: %llu lines in %llu files, %llu checkpoints, %llu faults\n", path,
-		   (unsigned long long)v->check.lines, (unsigned long long)v->reader.n_files,
-		   (unsigned long long)v->check.checkpoints, (unsigned long long)v->check.faults);
+		   (unsigned long long)v->lines, (unsigned long long)v->files,
+		   (unsigned long long)v->checkpoints, (unsigned long long)v->faults);
 	cli_write(&out);
 }
 
 static int verify_run(const struct settings *s)
 {
 	autofree char *path = log_path(s);
-	struct verified v = { .reader = { .path = path, .line = on_verified },
-			      .report = json_doc_new(),
-			      .check = { .fault = on_fault, .arg = &v } };
+	autoptr(audit_verify) v = NULL;
 	unsigned char key[ED25519_KEY_LEN];
-	struct chain_head head = { 0 };
+	struct audit_verdict verdict;
 	struct err *e = read_key(s, key);
+	bool over;
 
-	json_set_root(v.report, json_obj(v.report));
-	v.faults = json_need_arr(v.report, json_root(v.report), "findings");
-	chain_init(&v.check.at, NULL);
-	v.check.key = key;
-	if (!e && read_head(&v, path, &head))
-		v.check.head = &head;
 	if (!e)
-		e = read_log(&v.reader);
-	if (!e) {
-		chain_check_end(&v.check, path);
-		print_verified(&v, path, settings_text(s, "output"));
-	}
-	chain_check_done(&v.check);
-	json_doc_free(v.report);
+		e = audit_verify_open(path, key, &v);
+	if (!e)
+		e = audit_verify_step(v, SIZE_MAX, &over);
 	if (e) {
 		(void)cli_fail(err_wrap(e, "audit verify"));
 		return EXIT_UNREADABLE;
 	}
-	return v.check.faults ? EXIT_FAILED : EXIT_OK;
+	verdict = audit_verify_verdict(v);
+	print_verified(&verdict, path, settings_text(s, "output"));
+	return verdict.faults ? EXIT_FAILED : EXIT_OK;
 }
 
 static int key_run(const struct settings *s)
@@ -377,21 +257,32 @@ static int key_run(const struct settings *s)
 	return EXIT_OK;
 }
 
-int audit_run(const struct command *c unused, const struct settings *s)
-{
-	static const struct {
-		const char *word;
-		int (*run)(const struct settings *s);
-	} words[] = {
-		{ "show", show_run },
-		{ "verify", verify_run },
-		{ "export", export_run },
-		{ "key", key_run },
-	};
-	const char *word = settings_n_args(s) == 1 ? settings_arg(s, 0) : NULL;
+static const struct cli_verb verb_table[] = {
+	{ "show", 0, 0,
+	  "[--sandbox NAME] [--agent NAME] [--user NAME] [-n NAMESPACE] [--since TIME]",
+	  "Print the records that all of the flags select, the oldest first: who did what, where, and how it ended.",
+	  .judge = show_run },
+	{ "verify", 0, 0, "[--key FILE]",
+	  "Check the whole log: that each record follows the one before, and that the checkpoints are signed by the instance. What was changed,\n"
+	  "removed, added, moved or cut off is named with its file and line. The exit status is 0 if there is nothing of the kind, 1 if there is,\n"
+	  "and 3 if the log could not be read.",
+	  .judge = verify_run },
+	{ "export", 0, 0, "[--since TIME]",
+	  "Print all files of the log as one, the oldest line first, as they are, checkpoints included.",
+	  .judge = export_run },
+	{ "key", 0, 0, "",
+	  "Print the public key by which the log is verified. Keep a copy where whoever could change the log cannot.",
+	  .judge = key_run },
+	{ 0 },
+};
+static const struct cli_verbs verbs = { verb_table, audit_settings, NULL };
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (str_eq(word, words[i].word))
-			return words[i].run(s);
-	return cli_fail(err_new(ERR_INVALID, "audit: say one of show, verify, export, key"));
+bool audit_help(const struct settings *s, struct buf *out)
+{
+	return cli_verbs_help("audit", s, &verbs, out);
+}
+
+int audit_run(const struct command *c, const struct settings *s)
+{
+	return cli_verbs_run(c, s, &verbs);
 }

@@ -136,6 +136,8 @@ must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret
 must_use struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret);
 /* "Bearer TOKEN", from the kubeconfig or from the file that it names; NULL: by certificate. */
 must_use struct err *cli_authorization(const struct kubeconfig *k, char **ret);
+/* The audience of that server's tokens, by its CA; *ret is malloc'd. */
+must_use struct err *cli_audience(const char *kubeconfig, char **ret);
 /* A client for that kubeconfig, on the loop. */
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
 				 struct client **ret);
@@ -174,6 +176,7 @@ extern const struct setting audit_settings[], backup_settings[], bench_settings[
 	manifests_settings[], mcp_settings[], restore_settings[], stop_settings[], token_settings[],
 	url_settings[], user_settings[], version_settings[];
 int audit_run(const struct command *c, const struct settings *s);
+bool audit_help(const struct settings *s, struct buf *out);
 int backup_run(const struct command *c, const struct settings *s);
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 #include "json/yaml_tree.h"
 
 enum {
@@ -209,12 +210,7 @@ static struct err *do_prune(const struct settings *s)
 	return NULL;
 }
 
-static const struct verb {
-	const char *name;
-	size_t min_args, max_args;
-	const char *usage, *help;
-	struct err *(*run)(const struct settings *s);
-} verbs[] = {
+static const struct cli_verb verb_table[] = {
 	{ "ls", 0, 0, "", "List the images and their names.", do_list },
 	{ "inspect", 1, 1, "NAME",
 	  "Print what is known of an image: its digests, layers, size and config, as JSON.",
@@ -242,38 +238,16 @@ static const struct verb {
 	{ "prune", 0, 0, "",
 	  "Remove images that have lost their names to others, and layers that no image has. What a sandbox uses stays.",
 	  do_prune },
+	{ 0 },
 };
-
-static const struct verb *find_verb(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (str_eq(verbs[i].name, name))
-			return &verbs[i];
-	return NULL;
-}
+static const struct cli_verbs verbs = { verb_table, image_settings, "ls" };
 
 bool image_help(const struct settings *s, struct buf *out)
 {
-	const struct verb *v = find_verb(settings_arg(s, 0));
-
-	if (!v)
-		return false;
-	buf_printf(out, "usage: cay image %s%s%s [flags]\n\n%s\n\n", v->name, *v->usage ? " " : "",
-		   v->usage, v->help);
-	settings_help(image_settings, out);
-	return true;
+	return cli_verbs_help("image", s, &verbs, out);
 }
 
 int image_run(const struct command *c, const struct settings *s)
 {
-	const struct verb *v = find_verb(str_or(settings_arg(s, 0), "ls"));
-	size_t n = settings_n_args(s) ? settings_n_args(s) - 1 : 0;
-	struct err *e;
-
-	if (!v)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay image %s", c->usage));
-	if (n < v->min_args || n > v->max_args)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay image %s %s", v->name, v->usage));
-	e = v->run(s);
-	return e ? cli_fail(err_wrap(e, "image %s", v->name)) : EXIT_OK;
+	return cli_verbs_run(c, s, &verbs);
 }

@@ -45,7 +45,7 @@ static const struct {
 	  "sandboxtemplates/finalizers sandboxclaims/finalizers sandboxwarmpools/finalizers",
 	  "update" },
 	{ GROUP_EXTENSIONS, "sandboxclaims", "create" }, /* for sessions */
-	{ GROUP_CAY, "agents teampolicies", "get list watch" },
+	{ GROUP_CAY, "agents teampolicies budgets", "get list watch" },
 	{ GROUP_CAY, "sessions", "get list watch update patch" },
 	{ GROUP_CAY, "attachments", "get list watch create update patch delete" },
 	{ GROUP_CAY, "approvals", "get list watch delete" },

@@ -16,6 +16,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 #include "client/http.h"
 #include "tls/tls.h"
 
@@ -138,15 +139,25 @@ static struct err *ca_of_kubectl(const char *info, char **ret)
 	return e;
 }
 
-static struct err *ca_of_kubeconfig(const char *path, char **ret)
+static struct err *audience_of_ca(const char *ca, char **ret)
+{
+	unsigned char id[SHA256_LEN];
+	struct err *e = tls_cert_key_id(ca, id);
+
+	if (!e)
+		*ret = identity_audience(id);
+	return e;
+}
+
+struct err *cli_audience(const char *kubeconfig, char **ret)
 {
 	struct kubeconfig k = { 0 };
-	struct err *e = cli_kubeconfig_read(path, &k);
+	struct err *e = cli_kubeconfig_read(kubeconfig, &k);
 
 	if (!e && !k.ca_pem)
 		e = err_new(ERR_NOT_FOUND, "the kubeconfig names no CA; give --audience");
 	if (!e)
-		*ret = take(k.ca_pem);
+		e = audience_of_ca(k.ca_pem, ret);
 	kubeconfig_done(&k);
 	return e;
 }
@@ -155,7 +166,6 @@ static struct err *find_audience(const struct settings *s, char **ret)
 {
 	const char *given = settings_text(s, "audience");
 	const char *info = getenv("KUBERNETES_EXEC_INFO");
-	unsigned char id[SHA256_LEN];
 	autofree char *ca = NULL;
 	struct err *e;
 
@@ -163,13 +173,10 @@ static struct err *find_audience(const struct settings *s, char **ret)
 		*ret = xstrdup(given);
 		return NULL;
 	}
-	e = info ? ca_of_kubectl(info, &ca) : ca_of_kubeconfig(settings_text(s, "kubeconfig"), &ca);
-	if (!e)
-		e = tls_cert_key_id(ca, id);
-	if (e)
-		return err_wrap(e, "find the audience");
-	*ret = identity_audience(id);
-	return NULL;
+	e = info ? ca_of_kubectl(info, &ca) : cli_audience(settings_text(s, "kubeconfig"), ret);
+	if (!e && info)
+		e = audience_of_ca(ca, ret);
+	return err_wrap(e, "find the audience");
 }
 
 static struct err *do_audience(const struct settings *s)
@@ -417,62 +424,37 @@ static struct err *do_show(const struct settings *s)
 	return NULL;
 }
 
-static const struct verb {
-	const char *name;
-	size_t n_args;
-	const char *usage, *help;
-	struct err *(*run)(const struct settings *s);
-} verbs[] = {
-	{ "key", 1, "FILE [--key-name NAME]",
+static const struct cli_verb verb_table[] = {
+	{ "key", 1, 1, "FILE [--key-name NAME]",
 	  "Make an Ed25519 key pair. The private key goes into a new FILE that only its owner can read; the public key is printed as it\n"
 	  "stands in the manifest of an Agent, below spec.",
 	  do_key },
-	{ "mint", 0,
+	{ "mint", 0, 0,
 	  "--key FILE --agent NAMESPACE/NAME [--key-name NAME] [--ttl TIME] [--audience TEXT] [--sealed]",
 	  "Make a token of an agent, by its private key. Whoever has it is the agent, as often as they like until it ends. It is for one\n"
 	  "instance. It can be narrowed; with --sealed it is a plain JWT and cannot. As an exec plugin of kubectl, give -o exec.",
 	  do_mint },
-	{ "narrow", 0,
+	{ "narrow", 0, 0,
 	  "[-f FILE] [--right RIGHT ...] [--tool PATTERN ...] [--sandbox NAME] [--ttl TIME] [--sealed]",
 	  "Take rights away from a token, and print what is left of it as a new one. A right that was taken away before does not come\n"
 	  "back, and the token ends no later than it did. No server and no key is needed.",
 	  do_narrow },
-	{ "show", 0, "[-f FILE]",
+	{ "show", 0, 0, "[-f FILE]",
 	  "Print what a token says: whose it is, its blocks, and what they leave. Signatures are not verified.",
 	  do_show },
-	{ "audience", 0, "[--kubeconfig FILE]",
+	{ "audience", 0, 0, "[--kubeconfig FILE]",
 	  "Print the audience of the instance of a kubeconfig, for programs that make tokens themselves.",
 	  do_audience },
+	{ 0 },
 };
-
-static const struct verb *find_verb(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (str_eq(verbs[i].name, name))
-			return &verbs[i];
-	return NULL;
-}
+static const struct cli_verbs verbs = { verb_table, token_settings, NULL };
 
 bool token_help(const struct settings *s, struct buf *out)
 {
-	const struct verb *v = find_verb(settings_arg(s, 0));
-
-	if (!v)
-		return false;
-	buf_printf(out, "usage: cay token %s %s [flags]\n\n%s\n\n", v->name, v->usage, v->help);
-	settings_help(token_settings, out);
-	return true;
+	return cli_verbs_help("token", s, &verbs, out);
 }
 
 int token_run(const struct command *c, const struct settings *s)
 {
-	const struct verb *v = find_verb(settings_arg(s, 0));
-	struct err *e;
-
-	if (!v)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay token %s", c->usage));
-	if (settings_n_args(s) - 1 != v->n_args)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay token %s %s", v->name, v->usage));
-	e = v->run(s);
-	return e ? cli_fail(err_wrap(e, "token %s", v->name)) : EXIT_OK;
+	return cli_verbs_run(c, s, &verbs);
 }

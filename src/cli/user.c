@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 #include "client/http.h"
 #include "net/http_client.h"
 
@@ -294,53 +295,26 @@ static struct err *do_remove(const struct settings *s)
 	return NULL;
 }
 
-static const struct verb {
-	const char *name;
-	size_t n_args;
-	const char *usage, *help;
-	struct err *(*run)(const struct settings *s);
-} verbs[] = {
-	{ "ls", 0, "", "List the users that were made here, and until when they are valid.",
+static const struct cli_verb verb_table[] = {
+	{ "ls", 0, 0, "", "List the users that were made here, and until when they are valid.",
 	  do_list },
-	{ "add", 1, "NAME [--group NAME ...] [--kubeconfig FILE] [--ttl TIME] [--token]",
+	{ "add", 1, 1, "NAME [--group NAME ...] [--kubeconfig FILE] [--ttl TIME] [--token]",
 	  "Make a credential for a user, a client certificate or a token, and print a kubeconfig with it. The user has no rights\n"
 	  "until a binding gives it some: `kubectl create rolebinding NAME --clusterrole edit --user NAME`.",
 	  do_add },
-	{ "rm", 1, "NAME",
+	{ "rm", 1, 1, "NAME",
 	  "End the credential of a user at once. What it has open is cut. Its bindings stay.",
 	  do_remove },
+	{ 0 },
 };
-
-static const struct verb *find_verb(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (str_eq(verbs[i].name, name))
-			return &verbs[i];
-	return NULL;
-}
+static const struct cli_verbs verbs = { verb_table, user_settings, "ls" };
 
 bool user_help(const struct settings *s, struct buf *out)
 {
-	const struct verb *v = find_verb(settings_arg(s, 0));
-
-	if (!v)
-		return false;
-	buf_printf(out, "usage: cay user %s%s%s [flags]\n\n%s\n\n", v->name, *v->usage ? " " : "",
-		   v->usage, v->help);
-	settings_help(user_settings, out);
-	return true;
+	return cli_verbs_help("user", s, &verbs, out);
 }
 
 int user_run(const struct command *c, const struct settings *s)
 {
-	const struct verb *v = find_verb(str_or(settings_arg(s, 0), "ls"));
-	size_t n = settings_n_args(s) ? settings_n_args(s) - 1 : 0;
-	struct err *e;
-
-	if (!v)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay user %s", c->usage));
-	if (n != v->n_args)
-		return cli_fail(err_new(ERR_INVALID, "usage: cay user %s %s", v->name, v->usage));
-	e = v->run(s);
-	return e ? cli_fail(err_wrap(e, "user %s", v->name)) : EXIT_OK;
+	return cli_verbs_run(c, s, &verbs);
 }

@@ -113,6 +113,31 @@ bool access_attachment_usage(struct access *a, const char *uid, struct access_us
 	return a->ops->attachment_usage && a->ops->attachment_usage(a->ctx, uid, ret);
 }
 
+void access_usage_each(struct access *a, void (*fn)(void *arg, const struct access_source *s),
+		       void *arg)
+{
+	if (a->ops->usage_each)
+		a->ops->usage_each(a->ctx, fn, arg);
+}
+
+void access_usage_settled(struct access *a, const char *uid)
+{
+	if (a->ops->usage_settled)
+		a->ops->usage_settled(a->ctx, uid);
+}
+
+void access_set_measured(struct access *a, access_measured fn, void *arg)
+{
+	a->measured = fn;
+	a->measured_arg = arg;
+}
+
+void access_tell_measured(struct access *a)
+{
+	if (a->measured)
+		a->measured(a->measured_arg);
+}
+
 bool access_activity(struct access *a, const struct access_target *of, struct access_activity *ret)
 {
 	return a->ops->activity && a->ops->activity(a->ctx, of, ret);

@@ -24,6 +24,9 @@ struct access_target {
 	const char *from;          /* the address of their peer, for the record; may be NULL */
 	const char *const *groups; /* of that user, NULL-terminated; NULL: none */
 	const char *account_ns;    /* if it is a service account, its namespace */
+	const char *by;  /* who asks in this user's name; NULL: the user. Endpoints only */
+	int64_t expires; /* when their credential does, in seconds since 1970; 0: unknown. Likewise
+			  */
 };
 
 struct access_events {
@@ -33,6 +36,9 @@ struct access_events {
 	/* The end. e (borrowed): it could not start or was cut off. Otherwise code and signal are
 	 * those of the process. The session is freed afterwards. */
 	void (*ended)(void *arg, const struct err *e, int code, int signal);
+	/* What the policy says while it decides. NULL: it goes where the command would complain. */
+	void (*said)(void *arg, const char *text);
+	void (*began)(void *arg); /* it was held, and now it runs; may be NULL */
 };
 
 /* How a command sees the files of its sandbox. */
@@ -47,12 +53,24 @@ struct access_permit {
 	const char *attachment; /* what it was granted by; NULL: by none */
 	const char *uid;        /* of that object */
 	enum access_view view;
+	/* For the record: of the whole operation, and the Approval that allowed it; NULL: none. */
+	const char *digest, *approval;
+};
+
+/* What an exec is to those who decide about it, where its arguments are not that: a tool that works
+ * by a script of its own. */
+struct access_deed {
+	const char *tool;        /* NULL: the arguments are what it is */
+	const char *const *argv; /* what its user wants to run, NULL-terminated; NULL: nothing */
+	const char *path;        /* of the file that it is about; NULL: none */
+	bool loose;              /* nobody makes sure that the path does not lead elsewhere */
 };
 
 struct access_exec_spec {
 	struct access_target to;
 	const char *const *argv; /* NULL-terminated */
-	bool attach;             /* to the container's own command, instead of argv */
+	struct access_deed as;
+	bool attach; /* to the container's own command, instead of argv */
 	bool stdin_open, tty;
 	bool probe; /* nobody's: it does not count as use of the Pod, and no policy is asked */
 	uint16_t cols, rows;
@@ -79,6 +97,16 @@ struct access_usage {
 	/* Since the start of the Pod; of a container alone. */
 	int64_t cpu_us, memory_byte_s, disk_byte_s;
 	int64_t received, sent; /* of the whole Pod */
+};
+
+/* Something whose use is counted: an attachment, or what a Pod uses beside its attachments. */
+struct access_source {
+	const char *uid;          /* of the Attachment or of the Pod */
+	const char *ns, *sandbox; /* "": not known */
+	bool attachment;
+	bool over; /* nothing of it runs, and nothing of a Pod ever will */
+	/* cpu_us, memory_byte_s, disk_byte_s, received and sent, in all; at_us. */
+	struct access_usage used;
 };
 
 /* How a Pod is used. Times are of the monotonic clock. */
@@ -117,6 +145,9 @@ struct access_ops {
 	void (*detach)(void *ctx, const char *uid);
 	void (*keep_attached)(void *ctx, bool (*keep)(void *arg, const char *uid), void *arg);
 	bool (*attachment_usage)(void *ctx, const char *uid, struct access_usage *ret);
+	void (*usage_each)(void *ctx, void (*fn)(void *arg, const struct access_source *s),
+			   void *arg);
+	void (*usage_settled)(void *ctx, const char *uid);
 };
 struct access *access_new(const struct access_ops *ops, void *ctx);
 void access_free(struct access *a);
@@ -131,7 +162,7 @@ AUTOPTR(access)
 struct access_ask {
 	const char *way; /* "exec", "attach", "logs" or "dial" */
 	const struct access_target *to;
-	const char *const *argv; /* of an exec, NULL-terminated; NULL for others */
+	struct access_deed deed; /* its argv: of an exec; NULL for others */
 	bool tty;
 	uint16_t port; /* of a dial */
 	/* All that an exec will read. False: it may read something that is not known yet. */
@@ -216,6 +247,23 @@ void access_keep_attached(struct access *a, bool (*keep)(void *arg, const char *
  * has never run anything.
  */
 bool access_attachment_usage(struct access *a, const char *uid, struct access_usage *ret);
+/*
+ * Every source of use that there is, or was and is not settled. What they have used only ever
+ * grows, except by what two counters that are read one after the other differ in: whoever adds it
+ * up keeps the most that it has seen. It is complete from the first time that measured() is called;
+ * nothing is told before.
+ *
+ * A source that is over is kept until it is settled: somebody has written down all of it. It may be
+ * told of once more after that, with the same numbers; when it is told of no more, it never will be
+ * again. Whoever is told of thousands and settles none loses the oldest.
+ */
+void access_usage_each(struct access *a, void (*fn)(void *arg, const struct access_source *s),
+		       void *arg);
+void access_usage_settled(struct access *a, const char *uid);
+/* Everything was measured just now, and written down. */
+typedef void (*access_measured)(void *arg);
+void access_set_measured(struct access *a, access_measured fn, void *arg); /* NULL: nobody */
+void access_tell_measured(struct access *a); /* for the implementation */
 /*
  * Sleep. None of these is a way in. activity() is false where nothing is known of the Pod; freeze()
  * stops its processes where they are until somebody needs it, be it by a way in, by a packet or by

@@ -49,6 +49,9 @@ static const struct access_exec_spec *copy_exec(struct arena *a, const struct ac
 	*to = *s;
 	copy_target(a, &to->to);
 	to->argv = copy_list(a, s->argv);
+	to->as.tool = arena_strdup(a, s->as.tool);
+	to->as.path = arena_strdup(a, s->as.path);
+	to->as.argv = copy_list(a, s->as.argv);
 	return to;
 }
 

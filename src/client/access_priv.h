@@ -16,8 +16,7 @@ struct access {
 	void *ctx;
 	struct access_policy policy; /* ask NULL: everyone is let in */
 	void *policy_arg;
-	struct list sessions; /* struct access_session */
-	unsigned n_reviews;
+	struct list sessions;    /* struct access_session */
 	size_t n_for_input;      /* sessions that wait for the end of their input */
 	struct audit *audit;     /* NULL: there is no record */
 	struct access_door door; /* is NULL: there is none */
@@ -25,6 +24,8 @@ struct access {
 	void *woken_arg;
 	access_knocked knocked; /* the same */
 	void *knocked_arg;
+	access_measured measured; /* the same */
+	void *measured_arg;
 	struct series *entries, *took; /* what was opened, and how long it lasted */
 };
 
@@ -55,7 +56,6 @@ struct access_session {
 	struct deferred late; /* an answer that did not come at once */
 	struct audit_wait recorded;
 	struct timer *input_deadline; /* NULL: its input is not waited for */
-	unsigned review;              /* the last one that looked at it */
 	bool was_full;
 };
 

@@ -42,6 +42,8 @@ static void session_free(struct access_session *s)
 	err_free(s->refusal);
 	free((char *)s->permit.attachment);
 	free((char *)s->permit.uid);
+	free((char *)s->permit.digest);
+	free((char *)s->permit.approval);
 	free(s->ns);
 	free(s->pod);
 	free(s->user);
@@ -73,10 +75,34 @@ static void session_close(struct access_session *s, const char *result, const st
 	session_free(s);
 }
 
+enum {
+	NOTES_MAX = 5,
+};
+
+static void put_note(struct audit_note *list, const char *key, const char *text)
+{
+	while (list->key)
+		list++;
+	if (!str_empty(text))
+		*list = (struct audit_note){ key, text };
+}
+
+/* What was granted, and for what. */
+static void put_notes(const struct access_session *s, const struct errand *to,
+		      struct audit_note ret[NOTES_MAX + 1])
+{
+	put_note(ret, "attachment", s->permit.attachment);
+	put_note(ret, "digest", s->permit.digest);
+	put_note(ret, "approval", s->permit.approval);
+	put_note(ret, "tool", to->exec ? to->exec->as.tool : NULL);
+	put_note(ret, "path", to->exec ? to->exec->as.path : NULL);
+}
+
 /* Of what somebody asked for: probes and hooks are nobody's. */
 static void record(const struct access_session *s, const struct errand *to, const struct err *e)
 {
 	const struct access_target *target = errand_to(to);
+	struct audit_note notes[NOTES_MAX + 1] = { 0 };
 	struct audit_record r = {
 		.user = target->user,
 		.from = target->from,
@@ -86,8 +112,10 @@ static void record(const struct access_session *s, const struct errand *to, cons
 		.ns = target->ns,
 		.name = target->pod,
 		.note = e ? err_text(e) : NULL,
+		.notes = notes,
 	};
 
+	put_notes(s, to, notes);
 	if (!str_empty(target->user))
 		audit_write(s->access->audit, &r);
 	series_add(s->access->entries, (const char *const[]){ s->way, e ? "refused" : "allowed" },
@@ -195,9 +223,18 @@ static void session_say(struct access_session *s)
 {
 	struct buf *said = &s->held->said;
 
-	if (said->len)
+	if (said->len && s->ev.said)
+		s->ev.said(s->arg, buf_str(said));
+	else if (said->len)
 		s->ev.output(s->arg, 2, buf_head(said), said->len);
 	buf_done(said);
+}
+
+static struct access_deed deed_of(const struct access_exec_spec *exec)
+{
+	if (!exec || exec->attach)
+		return (struct access_deed){ 0 };
+	return exec->as.tool ? exec->as : (struct access_deed){ .argv = exec->argv };
 }
 
 static struct access_ask ask_of(const struct access_session *s)
@@ -208,7 +245,7 @@ static struct access_ask ask_of(const struct access_session *s)
 	return (struct access_ask){
 		.way = to->way,
 		.to = errand_to(to),
-		.argv = exec && !exec->attach ? exec->argv : NULL,
+		.deed = deed_of(exec),
 		.tty = exec && exec->tty,
 		.port = to->dial ? to->dial->port : 0,
 		.input_known = !exec || !exec->stdin_open || s->held->ended,
@@ -243,10 +280,13 @@ static void session_begin_late(struct access_session *s)
 		return;
 	}
 	e = session_begin(s, &s->held->errand);
-	if (e)
+	if (e) {
 		session_fail(s, e, "failed");
-	else
-		session_catch_up(s);
+		return;
+	}
+	if (s->ev.began)
+		s->ev.began(s->arg);
+	session_catch_up(s);
 }
 
 static void on_recorded(struct audit_wait *w, struct err *e)
@@ -305,6 +345,8 @@ static void on_allowed(struct access_question *q, const struct access_permit *p)
 			.attachment = p->attachment ? xstrdup(p->attachment) : NULL,
 			.uid = p->uid ? xstrdup(p->uid) : NULL,
 			.view = p->view,
+			.digest = p->digest ? xstrdup(p->digest) : NULL,
+			.approval = p->approval ? xstrdup(p->approval) : NULL,
 		};
 	session_answered(s, SESSION_ALLOWED);
 }
@@ -434,24 +476,17 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 	return session_open(a, &to, ev, arg, ret);
 }
 
-static struct access_session *next_to_review(const struct access *a)
-{
-	struct access_session *s;
-
-	list_each(s, &a->sessions, on_access)
-		if (s->review != a->n_reviews)
-			return s;
-	return NULL;
-}
-
-/* From the beginning after each: the end of one may end others. */
+/* Each is taken from the list of those that are left: the end of one may end others. */
 void access_review(struct access *a)
 {
 	struct access_session *s;
+	LIST_HEAD(left);
 
-	a->n_reviews++;
-	while ((s = next_to_review(a))) {
-		s->review = a->n_reviews;
+	list_take_all(&a->sessions, &left);
+	while (!list_empty(&left)) {
+		s = list_first(&left, struct access_session, on_access);
+		list_del(&s->on_access);
+		list_add_tail(&a->sessions, &s->on_access);
 		if (s->state != SESSION_OPEN || session_stands(s))
 			continue;
 		s->ops->cancel(s->inner);

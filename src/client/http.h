@@ -42,3 +42,5 @@ struct json_doc *client_http_counts(struct client *c);
 must_use struct err *status_err(const struct json *status, int http_status, const char *what);
 must_use struct err *status_err_text(const char *body, size_t len, int http_status,
 				     const char *what);
+/* A refusal as an API server would word it, for whoever answers in its place. */
+struct json_doc *status_doc(const struct err *e, int *ret_status);

@@ -63,3 +63,27 @@ struct err *status_err_text(const char *body, size_t len, int http_status, const
 	err_free(json_parse(body, len, NULL, &doc)); /* not JSON: the HTTP status decides */
 	return status_err(json_root(doc), http_status, what);
 }
+
+struct json_doc *status_doc(const struct err *e, int *ret_status)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d);
+	const char *reason = "InternalError";
+	int status = 500;
+
+	for (size_t i = ARRAY_LEN(meanings); i-- > 0;)
+		if (err_is(e, meanings[i].code)) {
+			reason = meanings[i].reason;
+			status = meanings[i].status;
+		}
+	json_set_root(d, o);
+	json_set_str(d, o, "kind", "Status");
+	json_set_str(d, o, "apiVersion", "v1");
+	(void)json_set(d, o, "metadata", json_obj(d));
+	json_set_str(d, o, "status", "Failure");
+	json_set_str(d, o, "message", err_text(e));
+	json_set_str(d, o, "reason", reason);
+	json_set_int(d, o, "code", status);
+	*ret_status = status;
+	return d;
+}

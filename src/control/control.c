@@ -11,10 +11,12 @@
 #include "control/agent/agent.h"
 #include "control/approval/approval.h"
 #include "control/attachment/attachment.h"
+#include "control/budget/budget.h"
 #include "control/claim/claim.h"
 #include "control/claim/note.h"
 #include "control/cluster/cluster.h"
 #include "control/control_priv.h"
+#include "control/cost/cost.h"
 #include "control/idle/idle.h"
 #include "control/index/index.h"
 #include "control/index/links.h"
@@ -23,6 +25,7 @@
 #include "control/pass/event.h"
 #include "control/pass/pass.h"
 #include "control/pool/pool.h"
+#include "control/reset/reset.h"
 #include "control/sandbox/sandbox.h"
 #include "control/session/session.h"
 #include "control/tally/tally.h"
@@ -64,6 +67,10 @@ static void *own_of(const struct control *c, enum control_kind kind)
 		return c->idle;
 	case CONTROL_SESSION:
 		return c->sessions;
+	case CONTROL_LEDGER:
+		return c->books;
+	case CONTROL_RESET:
+		return c->resets;
 	case CONTROL_SANDBOX:
 	case CONTROL_TEMPLATE:
 	case CONTROL_POOL:
@@ -71,6 +78,7 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	case CONTROL_AGENT:
 	case CONTROL_ATTACHMENT:
 	case CONTROL_APPROVAL:
+	case CONTROL_BUDGET:
 	case CONTROL_KIND_MAX_:
 		break;
 	}
@@ -116,6 +124,7 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_TEMPLATE] = template_reconcile,
 		[CONTROL_POOL] = pool_reconcile,
 		[CONTROL_CLAIM] = claim_reconcile,
+		[CONTROL_RESET] = reset_reconcile,
 		[CONTROL_GC] = gc_reconcile,
 		[CONTROL_NAMESPACE] = namespace_reconcile,
 		[CONTROL_PVC] = pvc_protection_reconcile,
@@ -130,6 +139,8 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_SESSION] = session_reconcile,
 		[CONTROL_ATTACHMENT] = attachment_reconcile,
 		[CONTROL_APPROVAL] = approval_reconcile,
+		[CONTROL_BUDGET] = budget_reconcile,
+		[CONTROL_LEDGER] = ledger_reconcile,
 	};
 	struct control *c = arg;
 	struct item *it = container_of(q, struct item, q);
@@ -225,11 +236,13 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	c->ctx.links = links_new();
 	c->ctx.tally = tally_new();
 	c->sessions = sessions_new();
+	c->resets = resets_new(&c->ctx);
 	c->notes = notes_new();
 	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
 	c->ctx.chores = make_queue(c, c->ctx.opt.turn_ms ? c->ctx.opt.turn_ms : CHORES_TURN_MS);
 	c->idle = idle_new(&c->ctx);
+	c->books = books_new(&c->ctx);
 	if (c->ctx.opt.access) {
 		access_set_woken(c->ctx.opt.access, on_woken, c);
 		access_set_knocked(c->ctx.opt.access, on_knocked, c);
@@ -261,6 +274,7 @@ void control_metrics(const struct control *c, struct buf *b)
 	gauges_write(gauges, c->ctx.index, b);
 	pace_metrics(c->pace, b);
 	idle_metrics(c->idle, b);
+	books_metrics(c->books, b);
 }
 
 bool control_wake(struct control *c, const char *ns, const char *sandbox, const char *cause)
@@ -285,6 +299,8 @@ void control_free(struct control *c)
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
 	pass_forget_all(&c->ctx);
+	books_free(c->books);
+	resets_free(c->resets);
 	cluster_free(c->cluster);
 	queue_free(c->ctx.queue);
 	queue_free(c->ctx.chores);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 struct access;
@@ -56,6 +58,33 @@ void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had pa
 /* Somebody needs a Sandbox that is suspended. True: it is being started. cause is static. */
 bool control_wake(struct control *c, const char *ns, const char *sandbox, const char *cause);
 void control_metrics(const struct control *c, struct buf *b); /* lines of /metrics */
+/*
+ * For who shows how pools and claims are doing. What is told is borrowed, until fn returns false or
+ * the loop turns. A pool is told in no order, claims that became Ready the newest first: all of the
+ * last minute unless they are very many, and the last 50 in any case.
+ */
+struct control_pool {
+	const char *key; /* "namespace/name" */
+	int64_t desired;
+	size_t members, ready, waiting;
+	uint64_t claimed, dry_times; /* since the start */
+	bool dry;
+	usec dry_since; /* monotonic; 0: it is not dry */
+	usec dry_time;  /* in all */
+};
+struct control_claim {
+	const char *ns, *name;
+	usec took;
+	usec at;   /* wall clock */
+	usec mono; /* the same, by the monotonic clock */
+	bool warm;
+};
+void control_each_pool(const struct control *c, bool (*fn)(void *arg, const struct control_pool *p),
+		       void *arg);
+void control_each_claim(const struct control *c,
+			bool (*fn)(void *arg, const struct control_claim *l), void *arg);
+uint64_t control_changes(const struct control *c); /* another one: something of it has changed */
+size_t control_running(const struct control *c);   /* Sandboxes that are Ready */
 /* Sends the Events that wait; done() is called once they have been answered, perhaps before this
  * returns. A clean stop begins with it where writes take their time. */
 void control_finish(struct control *c, void (*done)(void *arg), void *arg);

@@ -5,9 +5,11 @@
 #include "control/pass/item.h"
 
 struct client_watch;
+struct books;
 struct idle;
 struct loop;
 struct pace;
+struct resets;
 struct sessions;
 
 enum {
@@ -18,11 +20,13 @@ enum {
 	WATCH_SERVICES,
 	WATCH_PVCS,
 	WATCH_POLICIES,
-	WATCH_TEAM_POLICIES, /* this and the next four only with opt.agents */
+	WATCH_TEAM_POLICIES, /* from this to WATCH_LEDGERS only with opt.agents */
 	WATCH_AGENTS,
 	WATCH_SESSIONS,
 	WATCH_ATTACHMENTS,
 	WATCH_APPROVALS,
+	WATCH_BUDGETS,
+	WATCH_LEDGERS,
 	WATCH_SANDBOXES,
 	WATCH_MAX_,
 };
@@ -38,9 +42,13 @@ struct control {
 	struct pace *pace;
 	struct idle *idle;
 	struct sessions *sessions;
+	struct books *books;
+	struct resets *resets;
 	struct cluster *cluster; /* NULL: somebody else's business */
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_watches, n_synced;
+	uint64_t n_changes;                   /* of Sandboxes, claims and pools */
+	size_t n_running;                     /* Sandboxes that are Ready */
 	uint64_t n_passes[CONTROL_KIND_MAX_]; /* for tests */
 };
 
@@ -57,3 +65,5 @@ void agent_changed(void *arg, struct object *was, struct object *now);
 void session_changed(void *arg, struct object *was, struct object *now);
 void attachment_changed(void *arg, struct object *was, struct object *now);
 void approval_changed(void *arg, struct object *was, struct object *now);
+void budget_changed(void *arg, struct object *was, struct object *now);
+void ledger_changed(void *arg, struct object *was, struct object *now);

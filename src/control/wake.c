@@ -19,6 +19,7 @@
 #include "control/pace/pace.h"
 #include "control/pass/item.h"
 #include "control/pass/pass.h"
+#include "control/reset/reset.h"
 #include "control/sandbox/sandbox.h"
 
 /*
@@ -102,15 +103,54 @@ static void wake_idle(struct control *c, const struct object *was, const struct 
 		item_wake(c->ctx.chores, CONTROL_IDLE, now->ns, now->name);
 }
 
+/* What goes back, and the pool that counts on it. */
+static void wake_reset(struct control *c, const struct object *was, const struct object *now)
+{
+	const char *lent = was ? sandbox_view(was)->lent_by : NULL;
+
+	if (reset_cares(now))
+		item_wake(c->ctx.chores, CONTROL_RESET, now->ns, now->name);
+	if (lent && !now)
+		item_wake(c->ctx.queue, CONTROL_POOL, was->ns, lent);
+}
+
+/* A Sandbox that is being wiped waits for the end of what it had. */
+static void wake_reset_of(struct control *c, const struct object *gone)
+{
+	struct owner_view owner = owner_view_of(gone);
+	autoptr(object) sandbox = NULL;
+
+	if (owner.type == OWNER_SANDBOX)
+		sandbox = client_get(c->ctx.client, c->ctx.kinds.sandbox, gone->ns, owner.name);
+	if (sandbox && reset_cares(sandbox))
+		item_wake(c->ctx.chores, CONTROL_RESET, sandbox->ns, sandbox->name);
+}
+
+/* For those who show them. */
+static void count_sandbox(struct control *c, const struct object *was, const struct object *now)
+{
+	struct roster *r = NULL;
+
+	c->n_changes++;
+	c->n_running -= was && sandbox_view(was)->ready.is_true;
+	c->n_running += now && sandbox_view(now)->ready.is_true;
+	if (was_adopted(was, now))
+		r = index_find_roster(c->ctx.index, was->ns, sandbox_view(was)->owner.name);
+	if (r)
+		r->claimed++;
+}
+
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
 	struct roster *roster = NULL;
 
+	count_sandbox(c, was, now);
 	if (index_sandbox(c->ctx.index, was, now, &roster))
 		claim_call(&c->ctx, roster);
 	wake_sandbox(c, was, now);
 	wake_idle(c, was, now);
+	wake_reset(c, was, now);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
 	agents_sandbox_changed(c, was, now);
@@ -120,6 +160,8 @@ static void wake_sandboxes_of(struct control *c, struct object *was, struct obje
 {
 	wake_owner(c, was, OWNER_SANDBOX, CONTROL_SANDBOX);
 	wake_owner(c, now, OWNER_SANDBOX, CONTROL_SANDBOX);
+	if (!now)
+		wake_reset_of(c, was);
 }
 
 static void pod_changed(void *arg, struct object *was, struct object *now)
@@ -135,10 +177,11 @@ static void service_changed(void *arg, struct object *was, struct object *now)
 	wake_sandboxes_of(arg, was, now);
 }
 
-static void pvc_changed(void *arg unused, struct object *was unused, struct object *now unused)
+/* Read by Sandbox passes, but a change of one wakes none (docs/reference/agent-sandbox.md §3.5). */
+static void pvc_changed(void *arg, struct object *was, struct object *now)
 {
-	/* Read by Sandbox passes, but a change of one wakes nobody (docs/reference/agent-sandbox.md
-	 * §3.5). */
+	if (!now)
+		wake_reset_of(arg, was);
 }
 
 static void queue_claims(struct control *c, const char *ns, const char *pool, bool bound_too)
@@ -158,6 +201,7 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	struct object *any = now ? now : was;
 
 	assert(any);
+	c->n_changes++;
 	index_pool(c->ctx.index, was, now);
 	if (!was || !now || !pass_tells(&c->ctx, CONTROL_POOL, now))
 		item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
@@ -202,6 +246,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 
 	assert(was || now);
+	c->n_changes++;
 	index_claim(c->ctx.index, was, now);
 	if (was && now && idle_policy_differs(was, now))
 		wake_idle_of(c, now);
@@ -240,12 +285,15 @@ static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct o
 	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
 	[WATCH_AGENTS] = agent_changed,       [WATCH_TEAM_POLICIES] = team_policy_changed,
 	[WATCH_SESSIONS] = session_changed,   [WATCH_ATTACHMENTS] = attachment_changed,
-	[WATCH_APPROVALS] = approval_changed,
+	[WATCH_APPROVALS] = approval_changed, [WATCH_BUDGETS] = budget_changed,
+	[WATCH_LEDGERS] = ledger_changed,
 };
 
 static bool is_wanted(const struct control *c, size_t watch)
 {
-	return c->ctx.opt.agents || watch < WATCH_TEAM_POLICIES || watch > WATCH_APPROVALS;
+	if (watch == WATCH_LEDGERS) /* they are written where something is measured */
+		return c->ctx.opt.agents && c->ctx.opt.access;
+	return c->ctx.opt.agents || watch < WATCH_TEAM_POLICIES || watch > WATCH_LEDGERS;
 }
 
 /* Kinds that others are looked up by come first; Sandboxes last, so that their owners are known. */
@@ -265,6 +313,8 @@ void control_watch(struct control *c)
 		[WATCH_SESSIONS] = c->ctx.kinds.session,
 		[WATCH_ATTACHMENTS] = c->ctx.kinds.attachment,
 		[WATCH_APPROVALS] = c->ctx.kinds.approval,
+		[WATCH_BUDGETS] = c->ctx.kinds.budget,
+		[WATCH_LEDGERS] = c->ctx.kinds.ledger,
 	};
 
 	for (size_t i = 0; i < WATCH_MAX_; i++)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "api/agents.h"
 #include "api/cay/agent.h"
+#include "api/cay/budget.h"
 #include "api/cay/cay.h"
 #include "api/cay/session.h"
 #include "api/object.h"
@@ -11,6 +13,7 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "control/control_priv.h"
+#include "control/cost/cost.h"
 #include "control/index/links.h"
 #include "control/pass/item.h"
 #include "control/pass/pass.h"
@@ -41,6 +44,19 @@ static void wake_link(struct control *c, enum control_kind kind, enum link which
 static void wake_session_itself(struct control *c, const char *ns, const char *name)
 {
 	item_wake(c->ctx.queue, CONTROL_SESSION, ns, name);
+}
+
+static bool wake_budget(void *arg, struct object *o)
+{
+	struct control *c = arg;
+
+	item_wake(c->ctx.chores, CONTROL_BUDGET, o->ns, o->name);
+	return true;
+}
+
+static void wake_budgets(struct control *c, const char *ns)
+{
+	client_each(c->ctx.client, c->ctx.kinds.budget, ns, wake_budget, c);
 }
 
 /* Sessions of the agent and their attachments. waiting: only sessions that have no sandbox. */
@@ -79,6 +95,13 @@ static bool wake_agent_of_team(void *arg, struct object *agent)
 	return true;
 }
 
+/* Also the budgets: others may count against them now. */
+static void wake_team(struct control *c, const char *ns)
+{
+	client_each(c->ctx.client, c->ctx.kinds.agent, ns, wake_agent_of_team, c);
+	wake_budgets(c, ns);
+}
+
 void team_policy_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
@@ -87,7 +110,7 @@ void team_policy_changed(void *arg, struct object *was, struct object *now)
 	assert(any);
 	if (str_eq(any->name, TEAM_POLICY) &&
 	    (!was || !now || object_generation(was) != object_generation(now)))
-		client_each(c->ctx.client, c->ctx.kinds.agent, any->ns, wake_agent_of_team, c);
+		wake_team(c, any->ns);
 }
 
 /* Whoever has attached the agent's sandboxes: it may want to keep them to itself. */
@@ -111,8 +134,10 @@ void agent_changed(void *arg, struct object *was, struct object *now)
 	links_agent(c->ctx.links, was, now);
 	if (!was || !now || !str_eq(was->uid, now->uid) ||
 	    agent_view(was)->generation != agent_view(now)->generation ||
-	    agent_view(was)->deleting != agent_view(now)->deleting)
+	    agent_view(was)->deleting != agent_view(now)->deleting) {
 		wake_family(c, any->ns, any->name, 0);
+		wake_budgets(c, any->ns);
+	}
 	if (!was || !now || agent_view(was)->visibility != agent_view(now)->visibility)
 		wake_guests(c, any);
 }
@@ -164,6 +189,7 @@ void attachment_changed(void *arg, struct object *was, struct object *now)
 	assert(any);
 	v = attachment_view(any);
 	links_attachment(c->ctx.links, was, now);
+	books_attachment_changed(c->books, was, now);
 	if (!was || !now || !pass_tells(&c->ctx, CONTROL_ATTACHMENT, now))
 		wake(c, CONTROL_ATTACHMENT, any);
 	if (was && now && attachment_view(was)->deleting == v->deleting &&
@@ -181,6 +207,40 @@ void approval_changed(void *arg, struct object *was, struct object *now)
 	links_approval(c->ctx.links, was, now);
 	if (now)
 		wake(c, CONTROL_APPROVAL, now);
+}
+
+/* Budgets */
+
+static bool budget_stays(const struct object *was, const struct object *now)
+{
+	return was && now && str_eq(was->uid, now->uid) &&
+	       budget_view(was)->exceeded == budget_view(now)->exceeded &&
+	       budget_view(was)->deleting == budget_view(now)->deleting &&
+	       budget_view(was)->generation == budget_view(now)->generation;
+}
+
+/* All agents of the team: few budgets change, and most are the team's. */
+void budget_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	const struct object *any = now ? now : was;
+
+	assert(any);
+	if (!was || !now || !pass_tells(&c->ctx, CONTROL_BUDGET, now))
+		item_wake(c->ctx.chores, CONTROL_BUDGET, any->ns, any->name);
+	if (!budget_stays(was, now))
+		wake_team(c, any->ns);
+}
+
+void ledger_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	const struct object *any = now ? now : was;
+
+	assert(any);
+	if (!was)
+		item_wake(c->ctx.chores, CONTROL_LEDGER, any->ns, "");
+	wake_budgets(c, any->ns);
 }
 
 /* Those that use, or wait for, what the claim gives. */
@@ -234,12 +294,26 @@ void agents_claim_changed(struct control *c, struct object *was, struct object *
 		wake_session_itself(c, any->ns, any->name);
 }
 
+/* Whether it runs, and whose it is. */
+static bool budget_cares(const struct object *was, const struct object *now)
+{
+	return !was || sandbox_view(was)->suspended != sandbox_view(now)->suspended ||
+	       !str_eq(object_label(was, KEY_AGENT), object_label(now, KEY_AGENT)) ||
+	       !str_eq(object_annotation(was, KEY_ASLEEP_SINCE),
+		       object_annotation(now, KEY_ASLEEP_SINCE));
+}
+
 void agents_sandbox_changed(struct control *c, const struct object *was, const struct object *now)
 {
 	const struct object *any = now ? now : was;
 
 	assert(any);
-	if (!c->ctx.opt.agents || links_idle(c->ctx.links) || !session_cares_sandbox(was, now))
+	if (!c->ctx.opt.agents)
+		return;
+	books_sandbox_changed(c->books, was, now);
+	if (now && object_label(now, KEY_AGENT) && budget_cares(was, now))
+		wake_budgets(c, now->ns);
+	if (links_idle(c->ctx.links) || !session_cares_sandbox(was, now))
 		return;
 	wake_link(c, CONTROL_SESSION, LINK_SANDBOX_SESSIONS, any->ns, any->name);
 	wake_link(c, CONTROL_ATTACHMENT, LINK_SANDBOX_ATTACHMENTS, any->ns, any->name);

@@ -62,29 +62,38 @@ static bool grants(struct gate *g, const struct object *attachment, const char *
 	       str_eq(session_view(session)->agent, agent);
 }
 
+bool attachment_older(const struct object *o, const struct object *than)
+{
+	const struct attachment_view *a = attachment_view(o);
+	const struct attachment_view *b = than ? attachment_view(than) : NULL;
+
+	return !b || a->created < b->created ||
+	       (a->created == b->created && strcmp(o->name, than->name) < 0);
+}
+
 /* The oldest that grants it, so that the answer does not depend on the order of a map. */
 static const struct object *find_grant(struct gate *g, const struct gate_ask *ask,
 				       const char *sandbox, const char *agent,
 				       const struct standing *s)
 {
-	autofree char *key = xasprintf("%s/%s", ask->ns, sandbox);
+	autofree char *key = xasprintf("%s/%s/%s", ask->ns, sandbox, agent);
 	const struct object *best = NULL, *o;
 
-	map_each(it, map_get(g->attachments, key)) {
+	map_each(it, map_get(g->by_agent, key)) {
 		o = it.value;
-		if (!grants(g, o, agent, s, &doors[ask->door]))
+		if (ask->attachment && !str_eq(ask->attachment, o->uid))
 			continue;
-		if (!best || attachment_view(o)->created < attachment_view(best)->created ||
-		    (attachment_view(o)->created == attachment_view(best)->created &&
-		     strcmp(o->name, best->name) < 0))
+		if (attachment_older(o, best) && grants(g, o, agent, s, &doors[ask->door]))
 			best = o;
 	}
 	return best;
 }
 
-/* The Sandbox that a Pod belongs to, malloc'd; NULL: none. */
+/* The Sandbox that a Pod belongs to, malloc'd; NULL: none. One that is suspended has no Pod, and is
+ * asked for by the name that its Pod would have. */
 static char *sandbox_of(struct gate *g, const struct gate_ask *ask)
 {
+	autofree char *key = xasprintf("%s/%s", ask->ns, str_or(ask->pod, ""));
 	autoptr(object) pod = NULL;
 	struct owner_view owner;
 
@@ -92,9 +101,49 @@ static char *sandbox_of(struct gate *g, const struct gate_ask *ask)
 		return xstrdup(ask->sandbox);
 	pod = g->pod && ask->pod ? client_get(g->client, g->pod, ask->ns, ask->pod) : NULL;
 	if (!pod)
-		return NULL;
+		return map_has(g->attachments, key) ? xstrdup(ask->pod) : NULL;
 	owner = owner_view_of(pod);
 	return owner.type == OWNER_SANDBOX ? xstrdup(owner.name) : NULL;
+}
+
+struct err *agent_missing(const char *agent, const char *ns, const struct standing *s)
+{
+	if (!s)
+		return err_new(ERR_FORBIDDEN, "there is no agent %s in namespace %s", agent, ns);
+	if (s->broken)
+		return err_new(ERR_FORBIDDEN,
+			       "agent %s has a parent that is missing or being deleted", agent);
+	return NULL;
+}
+
+struct err *tool_missing(const char *agent, const char *tool)
+{
+	return err_new(ERR_FORBIDDEN,
+		       "agent %s may not use the tool %s: capabilities.tools of the agent, of a "
+		       "parent or of the TeamPolicy do not name it",
+		       agent, tool);
+}
+
+/* What no attachment can make up for. Behind a port of the runtime APIs nobody sees commands, paths
+ * or tools, so whoever has rules about them does not get there. */
+static struct err *barrier(const struct gate_ask *ask, const struct standing *s)
+{
+	const char *agent = s->chain[0]->name;
+
+	if (ask->deed.tool && !standing_has_tool(s, ask->deed.tool) && wall_stands("agent-tools"))
+		return tool_missing(agent, ask->deed.tool);
+	if (ask->door == GATE_RUNTIME && standing_looks(s))
+		return err_new(ERR_FORBIDDEN,
+			       "agent %s, or a parent, has approval rules that ask or deny, and "
+			       "nobody sees what is done behind a port of the runtime APIs or in "
+			       "a container of its own",
+			       agent);
+	if (ask->loose && standing_minds_path(s, &ask->deed))
+		return err_new(ERR_FORBIDDEN,
+			       "approval rules of agent %s, or of a parent, decide by the path, "
+			       "which must be absolute",
+			       agent);
+	return NULL;
 }
 
 static struct err *refusal(const struct gate_ask *ask, const char *agent, const struct standing *s,
@@ -103,12 +152,10 @@ static struct err *refusal(const struct gate_ask *ask, const char *agent, const 
 	const struct door *door = &doors[ask->door];
 	autobuf rights = { 0 };
 
-	if (!s)
-		return err_new(ERR_FORBIDDEN, "there is no agent %s in namespace %s", agent,
-			       ask->ns);
-	if (s->broken)
-		return err_new(ERR_FORBIDDEN,
-			       "agent %s has a parent that is missing or being deleted", agent);
+	struct err *e = agent_missing(agent, ask->ns, s);
+
+	if (e)
+		return e;
 	if (!sandbox)
 		return err_new(ERR_FORBIDDEN,
 			       "agents enter sandboxes alone, and Pod %s belongs to none",
@@ -125,27 +172,54 @@ static void deny(struct gate_answer *ret, struct err *why)
 	ret->why = why;
 }
 
+/* Who has the standing may go in, as far as attachments are concerned. */
+static void judge(const struct gate_ask *ask, const struct standing *s, struct gate_answer *ret)
+{
+	struct err *e = barrier(ask, s);
+
+	ret->agent = s->chain[0]->name;
+	ret->ns = s->chain[0]->ns;
+	if (e) {
+		deny(ret, e);
+		return;
+	}
+	ret->verdict = standing_judges(s, &ask->deed);
+	if (ret->verdict == VERDICT_DENY)
+		ret->why = err_new(ERR_FORBIDDEN, "a rule of agent %s, or of a parent, denies it",
+				   ret->agent);
+}
+
+static void decide_on_tool(struct gate *g, const struct gate_ask *ask, const struct agent_name *who,
+			   const struct standing *s, struct gate_answer *ret)
+{
+	struct err *e = agent_missing(who->name, who->ns, s);
+
+	if (!e)
+		e = standing_refuses(g, ask, who->ns, s);
+	if (e)
+		deny(ret, e);
+	else
+		judge(ask, s, ret);
+}
+
 static void decide_on_agent(struct gate *g, const struct gate_ask *ask, const char *agent,
 			    struct gate_answer *ret)
 {
 	const struct standing *s = standing_of(g, ask->ns, agent);
 	autofree char *sandbox = s && !s->broken ? sandbox_of(g, ask) : NULL;
 	const struct object *by = sandbox ? find_grant(g, ask, sandbox, agent, s) : NULL;
+	struct err *owes = by ? standing_refuses(g, ask, ask->ns, s) : NULL;
 
-	if (!by) {
-		deny(ret, refusal(ask, agent, s, sandbox));
+	if (!by || owes) {
+		deny(ret, by ? owes : refusal(ask, agent, s, sandbox));
 		return;
 	}
-	ret->agent = s->chain[0]->name;
 	ret->attachment = by->name;
 	ret->uid = by->uid;
 	ret->session = attachment_view(by)->session;
 	ret->sandbox = attachment_view(by)->sandbox;
 	ret->view = attachment_view(by)->view;
-	ret->verdict = standing_judges(s, &ask->deed);
-	if (ret->verdict == VERDICT_DENY)
-		ret->why = err_new(ERR_FORBIDDEN, "a rule of agent %s, or of a parent, denies it",
-				   agent);
+	judge(ask, s, ret);
 }
 
 void gate_decide(struct gate *g, const struct gate_ask *ask, struct gate_answer *ret)
@@ -155,7 +229,9 @@ void gate_decide(struct gate *g, const struct gate_ask *ask, struct gate_answer 
 	*ret = (struct gate_answer){ .verdict = VERDICT_ALLOW };
 	if (!agent_name_read(ask->user, &who) || !wall_stands("gate"))
 		return;
-	if (str_eq(who.ns, ask->ns))
+	if (ask->door == GATE_TOOL)
+		decide_on_tool(g, ask, &who, standing_of(g, who.ns, who.name), ret);
+	else if (str_eq(who.ns, ask->ns))
 		decide_on_agent(g, ask, who.name, ret);
 	else
 		deny(ret, err_new(ERR_FORBIDDEN,
@@ -165,9 +241,21 @@ void gate_decide(struct gate *g, const struct gate_ask *ask, struct gate_answer 
 	agent_name_done(&who);
 }
 
-bool gate_grants(struct gate *g, const struct gate_ask *ask, const struct gate_permit *p)
+static bool permit_stands(struct gate *g, const struct gate_ask *ask, const struct gate_permit *p,
+			  const char *agent, const struct standing *s)
 {
 	autoptr(object) o = NULL;
+
+	if (ask->door == GATE_TOOL)
+		return true;
+	o = p->attachment ? client_get(g->client, g->attachment, ask->ns, p->attachment) : NULL;
+	return o && str_eq(o->uid, p->uid) && attachment_view(o)->view == p->view &&
+	       grants(g, o, agent, s, &doors[ask->door]);
+}
+
+bool gate_grants(struct gate *g, const struct gate_ask *ask, const struct gate_permit *p)
+{
+	struct gate_answer a = { 0 };
 	const struct standing *s;
 	struct agent_name who;
 	bool ok;
@@ -175,12 +263,13 @@ bool gate_grants(struct gate *g, const struct gate_ask *ask, const struct gate_p
 	if (!agent_name_read(ask->user, &who))
 		return true;
 	s = standing_of(g, ask->ns, who.name);
-	o = p->attachment ? client_get(g->client, g->attachment, ask->ns, p->attachment) : NULL;
-	ok = s && o && str_eq(who.ns, ask->ns) && str_eq(o->uid, p->uid) &&
-	     attachment_view(o)->view == p->view && grants(g, o, who.name, s, &doors[ask->door]) &&
-	     standing_judges(s, &ask->deed) != VERDICT_DENY;
+	ok = s && !s->broken && str_eq(who.ns, ask->ns) && permit_stands(g, ask, p, who.name, s) &&
+	     !standing_is_suspended(g, ask->ns, s);
+	if (ok)
+		judge(ask, s, &a);
+	err_free(a.why);
 	agent_name_done(&who);
-	return ok;
+	return ok && a.verdict != VERDICT_DENY;
 }
 
 /* Subresources of a Pod that lead into it, and looking at what one is attached to. */
@@ -200,6 +289,10 @@ static bool door_of_act(const struct gate_act *act, enum gate_door *ret)
 
 	if (*act->group || !str_eq(act->plural, "pods"))
 		return false;
+	if (str_eq(act->sub, GATE_FILES)) {
+		*ret = str_eq(act->verb, "get") ? GATE_READ : GATE_WRITE;
+		return true;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (str_eq(act->sub, rows[i].sub)) {
 			*ret = rows[i].door;
@@ -221,13 +314,13 @@ static char *pod_of_proxy(const char *name)
 	return xstrndup(second.p, second.len);
 }
 
-static bool is_attached(struct gate *g, const char *ns, const char *sandbox, const char *agent)
+bool agent_attached(struct gate *g, const char *ns, const char *sandbox, const char *agent)
 {
 	const struct standing *s = standing_of(g, ns, agent);
-	autofree char *key = xasprintf("%s/%s", ns, str_or(sandbox, ""));
+	autofree char *key = xasprintf("%s/%s/%s", ns, str_or(sandbox, ""), agent);
 	static const struct door any = { .name = "look" };
 
-	map_each(it, map_get(g->attachments, key))
+	map_each(it, map_get(g->by_agent, key))
 		if (s && !s->broken && grants(g, it.value, agent, s, &any))
 			return true;
 	return false;
@@ -245,7 +338,21 @@ static enum gate_word may_look(struct gate *g, const struct agent_name *who,
 		return GATE_SILENT;
 	of = sandbox ? xstrdup(act->name)
 		     : sandbox_of(g, &(struct gate_ask){ .ns = act->ns, .pod = act->name });
-	return is_attached(g, act->ns, of, who->name) ? GATE_YES : GATE_SILENT;
+	return agent_attached(g, act->ns, of, who->name) ? GATE_YES : GATE_SILENT;
+}
+
+/* What the rules say about a command is asked when that is known; but of a container that an agent
+ * adds to a Pod nobody hears again, and nobody can be asked about it. */
+static bool is_refused(enum gate_door door, struct gate_answer *a)
+{
+	if (door != GATE_RUNTIME)
+		return a->verdict == VERDICT_DENY && !a->attachment;
+	if (a->verdict == VERDICT_ASK)
+		a->why = err_new(ERR_FORBIDDEN,
+				 "what agent %s does must be approved, and nobody can be asked "
+				 "about a container of its own",
+				 a->agent);
+	return a->verdict != VERDICT_ALLOW;
 }
 
 enum gate_word gate_may(struct gate *g, const char *user, const struct gate_act *act,
@@ -267,8 +374,7 @@ enum gate_word gate_may(struct gate *g, const char *user, const struct gate_act 
 			g,
 			&(struct gate_ask){ .user = user, .ns = act->ns, .pod = pod, .door = door },
 			&answer);
-		/* What the rules say about this very command is asked when it is known. */
-		word = answer.verdict == VERDICT_DENY && !answer.attachment ? GATE_NO : GATE_YES;
+		word = is_refused(door, &answer) ? GATE_NO : GATE_YES;
 		if (word == GATE_NO)
 			*ret_why = take(answer.why);
 		err_free(answer.why);

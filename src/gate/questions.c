@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/strv.h"
 #include "crypto/crypto.h"
 #include "gate/gate_priv.h"
 #include "json/json.h"
@@ -39,7 +40,8 @@ struct question {
 	char *session, *sandbox;
 	enum attachment_viewpoint view;
 	enum gate_door door;
-	struct json_doc *rule; /* what "always" would add to the agent */
+	char **argv, *path, *tool; /* of the deed */
+	struct json_doc *rule;     /* what "always" would add to the agent; NULL: nothing can */
 	struct client_write write;
 	struct timer *expiry;
 };
@@ -60,6 +62,9 @@ static void question_free(struct question *n)
 	free(n->attachment_uid);
 	free(n->session);
 	free(n->sandbox);
+	strv_free(n->argv);
+	free(n->path);
+	free(n->tool);
 	free(n);
 }
 
@@ -77,92 +82,67 @@ static void question_allow(struct question *n)
 {
 	struct access_question *q = n->q;
 	autofree char *attachment = take(n->attachment), *uid = take(n->attachment_uid);
-	const struct access_permit permit = { attachment, uid, gate_view(n->view) };
+	autofree char *digest = take(n->digest), *approval = take(n->approval);
+	const struct access_permit permit = { attachment, uid, gate_view(n->view), digest,
+					      approval };
 	const struct gate_permit by = { attachment, uid, n->view };
 	const struct gate_ask ask = {
-		.user = n->user, .ns = n->ns, .sandbox = n->sandbox, .door = n->door
+		.user = n->user,
+		.ns = n->ns,
+		.sandbox = n->sandbox,
+		.door = n->door,
+		.deed = { (const char *const *)n->argv, n->path, NULL, n->tool },
 	};
+	const struct standing *s = standing_of(n->gate, n->ns, n->agent);
+	struct err *owes = s ? standing_refuses(n->gate, &ask, n->ns, s) : NULL;
 
+	if (owes) {
+		question_refuse(n, owes);
+		return;
+	}
 	if (!gate_grants(n->gate, &ask, &by)) {
 		question_refuse(n, err_new(ERR_FORBIDDEN,
-					   "attachment %s no longer grants what was approved",
-					   attachment));
+					   "what was approved is no longer allowed: the agent, its "
+					   "rules or the attachment have changed"));
 		return;
 	}
 	question_free(n);
 	q->allowed(q, &permit);
 }
 
-/* The digest */
-
-static void add_text(struct sha256 *h, const char *name, const char *text, size_t len)
-{
-	autofree char *head = xasprintf("%s:%zu:", name, len);
-
-	sha256_add(h, head, strlen(head));
-	sha256_add(h, text, len);
-}
-
-static void digest_of_input(const struct access_ask *ask, char ret[DIGEST_TEXT_LEN])
-{
-	struct sha256 *h = sha256_new();
-
-	sha256_add(h, ask->input, ask->input_len);
-	sha256_end_text(h, ret);
-	sha256_free(h);
-}
-
-/* Of all that makes the operation what it is; each part with its length, so that none can pass for
- * two. */
-static char *digest_of(const struct access_ask *ask, const struct gate_answer *a, const char *input)
-{
-	struct sha256 *h = sha256_new();
-	char text[DIGEST_TEXT_LEN];
-
-	add_text(h, "agent", a->agent, strlen(a->agent));
-	add_text(h, "sandbox", a->sandbox, strlen(a->sandbox));
-	add_text(h, "attachment", a->uid, strlen(a->uid));
-	add_text(h, "view", attachment_viewpoint_name(a->view),
-		 strlen(attachment_viewpoint_name(a->view)));
-	add_text(h, "operation", ask->way, strlen(ask->way));
-	add_text(h, "container", str_or(ask->to->container, ""),
-		 strlen(str_or(ask->to->container, "")));
-	add_text(h, "terminal", ask->tty ? "yes" : "no", ask->tty ? 3 : 2);
-	add_text(h, "input", input, strlen(input));
-	for (size_t i = 0; ask->argv && ask->argv[i]; i++)
-		add_text(h, "arg", ask->argv[i], strlen(ask->argv[i]));
-	if (ask->port) {
-		autofree char *port = xasprintf("%u", ask->port);
-
-		add_text(h, "port", port, strlen(port));
-	}
-	sha256_end_text(h, text);
-	sha256_free(h);
-	return xstrdup(text);
-}
-
 /* The Approval */
+
+static bool text_can_be_shown(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len <= ARG_SHOWN && utf8_prefix(text, len) == len;
+}
 
 /* Who decides must see all that would run. */
 static bool can_be_shown(const struct access_ask *ask)
 {
-	size_t n = 0;
+	const char *const *argv = ask->deed.argv;
 
-	for (; ask->argv && ask->argv[n]; n++) {
-		size_t len = strlen(ask->argv[n]);
-
-		if (n == ARGV_SHOWN || len > ARG_SHOWN || utf8_prefix(ask->argv[n], len) != len)
+	for (size_t n = 0; argv && argv[n]; n++)
+		if (n == ARGV_SHOWN || !text_can_be_shown(argv[n]))
 			return false;
-	}
-	return true;
+	return !ask->deed.path || text_can_be_shown(ask->deed.path);
+}
+
+/* What there is none of is left out. */
+static void put_text(struct json_doc *d, struct json *spec, const char *name, const char *text)
+{
+	if (!str_empty(text))
+		json_set_str(d, spec, name, text);
 }
 
 static void put_argv(struct json_doc *d, struct json *spec, const struct access_ask *ask)
 {
 	struct json *list = json_need_arr(d, spec, "argv");
 
-	for (size_t i = 0; ask->argv[i]; i++)
-		json_push_str(d, list, ask->argv[i]);
+	for (size_t i = 0; ask->deed.argv[i]; i++)
+		json_push_str(d, list, ask->deed.argv[i]);
 }
 
 static struct json_doc *approval_draft(const struct question *n, const struct access_ask *ask,
@@ -177,11 +157,13 @@ static struct json_doc *approval_draft(const struct question *n, const struct ac
 	(void)json_set(d, meta, "generateName", json_new_strf(d, "%s-", n->agent));
 	spec = json_need_obj(d, root, "spec");
 	json_set_str(d, spec, "agent", n->agent);
-	json_set_str(d, spec, "session", n->session);
-	json_set_str(d, spec, "attachment", n->attachment);
-	json_set_str(d, spec, "sandbox", n->sandbox);
+	put_text(d, spec, "session", n->session);
+	put_text(d, spec, "attachment", n->attachment);
+	put_text(d, spec, "sandbox", n->sandbox);
 	json_set_str(d, spec, "operation", ask->way);
-	if (ask->argv)
+	put_text(d, spec, "tool", n->tool);
+	put_text(d, spec, "path", n->path);
+	if (ask->deed.argv)
 		put_argv(d, spec, ask);
 	if (!ask->tty)
 		json_set_str(d, spec, "inputDigest", input);
@@ -192,34 +174,38 @@ static struct json_doc *approval_draft(const struct question *n, const struct ac
 	return d;
 }
 
-/* Exactly these arguments, where that says it all: a rule knows neither input nor terminals, and
- * some characters have a meaning in patterns. NULL: there can be no rule. */
+/* A rule about a command is about one that reads nothing. Who may always write a file may write
+ * what they like. NULL: there can be no rule. */
 static struct json_doc *rule_draft(const struct access_ask *ask)
 {
+	const struct deed deed = { ask->deed.argv, ask->deed.path, NULL, ask->deed.tool };
 	struct json_doc *d;
-	struct json *rule, *argv;
+	struct json *rule;
 
-	if (!ask->argv || ask->tty || ask->input_len)
+	if (ask->tty || (ask->input_len && !deed.path))
 		return NULL;
-	for (size_t i = 0; ask->argv[i]; i++)
-		if (strpbrk(ask->argv[i], "*\\"))
-			return NULL;
 	d = json_doc_new();
-	rule = json_obj(d);
-	json_set_root(d, rule);
-	json_set_str(d, rule, "action", "Allow");
-	argv = json_need_arr(d, rule, "argv");
-	for (size_t i = 0; ask->argv[i]; i++)
-		json_push_str(d, argv, ask->argv[i]);
+	rule = approval_rule_for(&deed, d);
+	if (rule)
+		json_set_root(d, rule);
+	else
+		json_doc_free(take(d));
 	return d;
 }
 
 static void question_look(struct question *n);
 
+static void tell_client(struct question *n)
+{
+	autofree char *text = xasprintf("cay: waits for approval %s: cay approve -n %s %s\n",
+					n->approval, n->ns, n->approval);
+
+	n->q->say(n->q, text);
+}
+
 static void on_created(struct client_write *w, struct err *e, struct object *obj)
 {
 	struct question *n = container_of(w, struct question, write);
-	autofree char *text = NULL;
 
 	if (e) {
 		question_refuse(n, err_wrap(e, "ask for approval"));
@@ -227,9 +213,7 @@ static void on_created(struct client_write *w, struct err *e, struct object *obj
 	}
 	n->state = QUESTION_OPEN;
 	n->approval = xstrdup(obj->name);
-	text = xasprintf("cay: waits for approval %s: cay approve -n %s %s\n", n->approval, n->ns,
-			 n->approval);
-	n->q->say(n->q, text);
+	tell_client(n);
 	question_look(n);
 }
 
@@ -239,23 +223,6 @@ static void on_expiry(void *arg)
 
 	question_refuse(n, err_new(ERR_FORBIDDEN, "nobody approved it in time%s%s",
 				   n->approval ? ": approval " : "", str_or(n->approval, "")));
-}
-
-/* One that is decided and not used, or one that is open; NULL: it has to be asked. */
-static const struct object *find_approval(const struct question *n, usec now)
-{
-	autofree char *key = xasprintf("%s/%s/%s", n->ns, n->agent, n->digest);
-	const struct object *best = NULL;
-
-	map_each(it, map_get(n->gate->approvals, key)) {
-		const struct approval_view *v = approval_view(it.value);
-
-		if (v->deleting || v->used || v->expires <= now || v->decision == APPROVAL_EXPIRED)
-			continue;
-		if (!best || v->decision > approval_view(best)->decision)
-			best = it.value;
-	}
-	return best;
 }
 
 static void on_synced(struct client_write *w, struct err *e, struct object *obj unused)
@@ -283,27 +250,9 @@ static void on_marked(struct client_write *w, struct err *e, struct object *obj 
 
 static void mark_used(struct question *n, const struct object *approval)
 {
-	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *status;
-	char when[CLOCK_TEXT_MAX];
-
-	json_set_root(d, root);
-	meta = json_need_obj(d, root, "metadata");
-	json_set_str(d, meta, "uid", approval->uid);
-	(void)json_set(d, meta, "resourceVersion",
-		       json_copy(d, json_at_path(approval->root, "metadata.resourceVersion")));
-	status = json_need_obj(d, root, "status");
-	json_set_bool(d, status, "used", true);
-	clock_format(clock_wall(), when);
-	json_set_str(d, status, "usedAt", when);
 	n->state = QUESTION_WRITING;
 	n->write.done = on_marked;
-	client_patch(n->gate->client,
-		     &(struct client_ref){ .kind = n->gate->approval,
-					   .ns = n->ns,
-					   .name = n->approval,
-					   .sub = "status" },
-		     PATCH_MERGE, d, &n->write);
+	approval_mark_used(n->gate, approval, &n->write);
 }
 
 static void on_ruled(struct client_write *w, struct err *e, struct object *obj unused)
@@ -320,29 +269,18 @@ static void on_ruled(struct client_write *w, struct err *e, struct object *obj u
 				err_new(ERR_FORBIDDEN, "approval %s was withdrawn", n->approval));
 }
 
-/* "Always": one more rule of the agent, before all others, where anybody can see and remove it. */
+static struct approval_of approval_of(const struct question *n)
+{
+	return (struct approval_of){ n->ns, n->agent, n->digest };
+}
+
 static void add_rule(struct question *n)
 {
-	struct json_doc *d = json_doc_new();
-	autoptr(object) agent = client_get(n->gate->client, n->gate->agent, n->ns, n->agent);
-	const struct json *had = agent ? json_at_path(agent->root, "spec.approval.rules") : NULL;
-	struct json *root = json_obj(d), *rules;
+	const struct approval_of of = approval_of(n);
 
-	json_set_root(d, root);
-	if (agent)
-		(void)json_set(d, json_need_obj(d, root, "metadata"), "resourceVersion",
-			       json_copy(d, json_at_path(agent->root, "metadata.resourceVersion")));
-	rules = json_need_arr(d, json_need_obj(d, json_need_obj(d, root, "spec"), "approval"),
-			      "rules");
-	json_push(d, rules, json_copy(d, json_root(n->rule)));
-	json_each(it, had)
-		if (!json_equal(it.val, json_root(n->rule)))
-			json_push(d, rules, json_copy(d, it.val));
 	n->state = QUESTION_WRITING;
 	n->write.done = on_ruled;
-	client_patch(n->gate->client,
-		     &(struct client_ref){ .kind = n->gate->agent, .ns = n->ns, .name = n->agent },
-		     PATCH_MERGE, d, &n->write);
+	approval_add_rule(n->gate, &of, json_root(n->rule), &n->write);
 }
 
 /* No rule can say what "always" would mean: the client is told. */
@@ -400,9 +338,12 @@ static struct question *question_new(struct gate *g, const struct access_ask *as
 	n->q = q;
 	q->state = n;
 	n->door = door_of(ask);
-	n->ns = xstrdup(ask->to->ns);
+	n->ns = xstrdup(a->ns);
 	n->user = xstrdup(ask->to->user);
 	n->agent = xstrdup(a->agent);
+	n->argv = ask->deed.argv ? strv_copy(ask->deed.argv) : NULL;
+	n->path = xstrdup(ask->deed.path);
+	n->tool = xstrdup(ask->deed.tool);
 	n->attachment = xstrdup(a->attachment);
 	n->attachment_uid = xstrdup(a->uid);
 	n->session = xstrdup(a->session);
@@ -428,16 +369,17 @@ static size_t n_of_agent(const struct gate *g, const char *user)
 void question_ask(struct gate *g, const struct access_ask *ask, const struct gate_answer *a,
 		  struct access_question *q)
 {
-	const struct standing *s = standing_of(g, ask->to->ns, a->agent);
+	const struct standing *s = standing_of(g, a->ns, a->agent);
 	usec now = clock_wall(), expires = now + agent_view(s->chain[0])->approval.expire;
-	char input[DIGEST_TEXT_LEN] = "terminal";
+	char input[DIGEST_TEXT_LEN];
 	const struct object *known;
+	struct approval_of of;
 	struct question *n;
 
 	if (!can_be_shown(ask)) {
 		q->refused(q, err_new(ERR_INVALID,
 				      "what must be approved has at most %d arguments of %d bytes "
-				      "each, in UTF-8",
+				      "each, and a path of as many, in UTF-8",
 				      ARGV_SHOWN, ARG_SHOWN));
 		return;
 	}
@@ -446,15 +388,17 @@ void question_ask(struct gate *g, const struct access_ask *ask, const struct gat
 			   err_new(ERR_EXHAUSTED, "too many operations wait for approval already"));
 		return;
 	}
-	if (!ask->tty)
-		digest_of_input(ask, input);
+	digest_of_input(ask, input);
 	n = question_new(g, ask, a, q);
-	n->digest = digest_of(ask, a, input);
-	known = find_approval(n, now);
+	n->digest = digest_of_operation(ask, a);
+	of = approval_of(n);
+	known = approval_find(g, &of, now);
 	timer_set(n->expiry,
 		  (uint64_t)((known ? approval_view(known)->expires : expires) - now) / 1000);
 	if (known) {
 		n->approval = xstrdup(known->name);
+		if (approval_view(known)->decision == APPROVAL_OPEN)
+			tell_client(n);
 		deferred_call(&g->changed);
 		return;
 	}

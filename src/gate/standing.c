@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cay/agent_chain.h"
 #include "api/cay/cay.h"
 #include "api/cay/team.h"
 #include "base/arena.h"
@@ -28,38 +29,28 @@ void standings_forget(struct gate *g)
 	g->standings = map_new(standing_free);
 }
 
-static bool is_in(const struct standing *s, const char *name)
+struct finder {
+	struct gate *gate;
+	const char *ns;
+};
+
+static struct object *find_agent(void *arg, const char *name)
 {
-	for (size_t i = 0; i < s->n_chain; i++)
-		if (str_eq(s->chain[i]->name, name))
-			return true;
-	return false;
+	const struct finder *f = arg;
+
+	return client_get(f->gate->client, f->gate->agent, f->ns, name);
 }
 
 /* A chain that cannot be followed to its end grants nothing. */
-static void read_chain(struct gate *g, struct standing *s, struct object *agent)
+static void read_chain(struct gate *g, struct standing *s, const char *ns, const char *agent)
 {
-	const char *parent;
+	struct agent_chain c;
 
-	s->chain[s->n_chain++] = agent;
-	for (;;) {
-		agent = s->chain[s->n_chain - 1];
-		parent = agent_view(agent)->parent;
-		if (agent_view(agent)->deleting)
-			s->broken = true;
-		if (str_empty(parent) || s->broken)
-			return;
-		if (s->n_chain > AGENT_PARENTS_MAX || is_in(s, parent)) {
-			s->broken = true;
-			return;
-		}
-		agent = client_get(g->client, g->agent, agent->ns, parent);
-		if (!agent) {
-			s->broken = true;
-			return;
-		}
-		s->chain[s->n_chain++] = agent;
-	}
+	agent_chain_follow(agent, find_agent, &(struct finder){ g, ns }, &c);
+	for (size_t i = 0; i < c.n; i++)
+		s->chain[i] = c.agents[i];
+	s->n_chain = c.n;
+	s->broken = c.fault != CHAIN_WHOLE || c.deleting;
 }
 
 static void meet(struct standing *s, const struct capabilities *with)
@@ -79,6 +70,7 @@ static void read_policy(struct gate *g, struct standing *s, const char *ns)
 	if (!v)
 		return;
 	s->at_least = v->approval_default;
+	standing_pays(s, v->budget);
 	if (!v->has_capabilities)
 		return;
 	/* The result outlives the policy's tree. */
@@ -87,16 +79,23 @@ static void read_policy(struct gate *g, struct standing *s, const char *ns)
 	meet(s, &ceiling);
 }
 
-static struct standing *standing_new(struct gate *g, struct object *agent)
+/* NULL: there is no such agent. */
+static struct standing *standing_new(struct gate *g, const char *ns, const char *agent)
 {
 	struct standing *s = xnew(struct standing);
 
 	s->arena = arena_new();
-	read_chain(g, s, agent);
-	s->capabilities = agent_view(agent)->capabilities;
+	read_chain(g, s, ns, agent);
+	if (!s->n_chain) {
+		standing_free(s);
+		return NULL;
+	}
+	s->capabilities = agent_view(s->chain[0])->capabilities;
 	for (size_t i = 1; i < s->n_chain; i++)
 		meet(s, &agent_view(s->chain[i])->capabilities);
-	read_policy(g, s, agent->ns);
+	for (size_t i = 0; i < s->n_chain; i++)
+		standing_pays(s, agent_view(s->chain[i])->budget);
+	read_policy(g, s, ns);
 	if (s->broken)
 		s->capabilities.rights = 0;
 	return s;
@@ -106,16 +105,53 @@ const struct standing *standing_of(struct gate *g, const char *ns, const char *n
 {
 	autofree char *key = xasprintf("%s/%s", ns, name);
 	struct standing *s = map_get(g->standings, key);
-	struct object *agent;
 
 	if (s)
 		return s;
-	agent = client_get(g->client, g->agent, ns, name);
-	if (!agent)
-		return NULL;
-	s = standing_new(g, agent);
-	map_put(g->standings, key, s);
+	s = standing_new(g, ns, name);
+	if (s)
+		map_put(g->standings, key, s);
 	return s;
+}
+
+/* What such a rule says of a deed depends on the path, once all else matches. */
+static bool minds_path(const struct approval_rule *r, const struct deed *d)
+{
+	return r->path && !r->argv && !r->host &&
+	       (!r->tool || (d->tool && pattern_matches(r->tool, d->tool)));
+}
+
+static bool looks(const struct approval_rule *r, const struct deed *d unused)
+{
+	return r->action != VERDICT_ALLOW && (r->argv || r->path || r->tool);
+}
+
+static bool has_rule(const struct standing *s, const struct deed *d,
+		     bool (*is)(const struct approval_rule *r, const struct deed *d))
+{
+	for (size_t i = 0; i < s->n_chain; i++) {
+		const struct approval_rules *rules = &agent_view(s->chain[i])->approval;
+
+		for (size_t k = 0; k < rules->n_rules; k++)
+			if (is(&rules->rules[k], d))
+				return true;
+	}
+	return false;
+}
+
+bool standing_minds_path(const struct standing *s, const struct deed *d)
+{
+	return d->path && (has_rule(s, d, minds_path) || standing_judges(s, d) == VERDICT_ASK);
+}
+
+bool standing_looks(const struct standing *s)
+{
+	return has_rule(s, NULL, looks);
+}
+
+bool standing_has_tool(const struct standing *s, const char *tool)
+{
+	return !s->broken && capabilities_list_has(s->capabilities.tools, tool);
 }
 
 enum verdict standing_judges(const struct standing *s, const struct deed *d)

@@ -479,6 +479,15 @@ static bool is_current(const struct object *session)
 			    object_generation(session)) == object_generation(session);
 }
 
+/* Why the session may begin nothing new; NULL: it may. */
+static const char *budget_says(const struct object *session)
+{
+	struct condition_view c =
+		condition_view_of(json_get(object_status(session), "conditions"), "WithinBudget");
+
+	return c.tree && !c.is_true ? str_or(c.message, "a budget is used up") : NULL;
+}
+
 static void find_session(struct delivery *d, const struct trigger_view *t)
 {
 	autoptr(object) o = client_get(d->hooks->spec.client, d->hooks->session, d->ns, d->session);
@@ -495,6 +504,8 @@ static void find_session(struct delivery *d, const struct trigger_view *t)
 		reopen_session(d, o);
 	else if (!is_current(o))
 		return;
+	else if (budget_says(o))
+		delivery_end(d, "Refused", xstrdup(budget_says(o)));
 	else if (v->phase == SESSION_FAILED)
 		delivery_end(d, "Failed", xasprintf("the session failed: %s", said_of(o)));
 	else if (v->phase == SESSION_ENDED)

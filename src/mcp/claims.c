@@ -41,6 +41,14 @@ struct err *claims_may(const struct rpc *r, const char *verb, const char *ns, co
 	return may(r->post, &act);
 }
 
+struct err *claims_may_create(const struct rpc *r, const char *ns, const char *pool)
+{
+	struct mcp_act act = claim_act("create", ns, NULL);
+
+	act.pool = pool;
+	return may(r->post, &act);
+}
+
 bool claims_ours(const struct post *p, const struct object *claim)
 {
 	const struct mcp_session *s = p->session;
@@ -76,24 +84,81 @@ static struct err *not_ready(const struct object *claim)
 		       str_or(v->ready.reason, "Pending"), str_or(v->ready.message, "it starts"));
 }
 
+/* The Sandbox that a claim has; NULL: none yet. */
+static struct object *sandbox_of(const struct mcp *m, const struct object *claim)
+{
+	const char *name = claim_view(claim)->sandbox;
+	autoptr(object) o = name ? client_get(m->spec.client, m->sandboxes, claim->ns, name) : NULL;
+
+	return o && object_controlled_by(o, claim->uid) ? take(o) : NULL;
+}
+
+static bool is_attached(const struct post *p, const struct object *sandbox)
+{
+	const struct mcp_spec *spec = &p->mcp->spec;
+
+	return sandbox && spec->agents && !object_deleting(sandbox) &&
+	       spec->agents->attached(spec->arg, &p->caller->who, sandbox->ns, sandbox->name);
+}
+
+struct err *claims_may_look(const struct post *p, const struct object *sandbox)
+{
+	return may(p, &(struct mcp_act){ .verb = "get",
+					 .group = GROUP_AGENTS,
+					 .plural = "sandboxes",
+					 .ns = sandbox->ns,
+					 .name = sandbox->name });
+}
+
+/* A claim of the session's comes before a Sandbox that happens to have its name. */
+struct object *claims_attached(struct rpc *r)
+{
+	const char *ns = arg_ns(r), *name = arg_text(r, "sandbox_claim_name");
+	const struct mcp *m = r->mcp;
+	autoptr(object) claim = NULL;
+	autoptr(object) sandbox = NULL;
+
+	if (!m->spec.agents)
+		return NULL;
+	claim = client_get(m->spec.client, m->claims, ns, name);
+	sandbox = claim ? sandbox_of(m, claim) : NULL;
+	if (!is_attached(r->post, sandbox) && (!claim || !claims_ours(r->post, claim))) {
+		object_unref(sandbox);
+		sandbox = client_get(m->spec.client, m->sandboxes, ns, name);
+	}
+	return is_attached(r->post, sandbox) ? take(sandbox) : NULL;
+}
+
+/* An agent that is attached needs the right that the tool takes; everybody else that to exec. */
+static struct err *may_enter(struct rpc *r, const struct object *sandbox, bool attached)
+{
+	const struct tool *t = r->tool;
+	bool file = attached && t->path;
+
+	return may(r->post, &(struct mcp_act){ .verb = file && t->reads ? "get" : "create",
+					       .group = "",
+					       .plural = "pods",
+					       .ns = sandbox->ns,
+					       .name = sandbox_view(sandbox)->pod_name,
+					       .sub = file ? "files" : "exec" });
+}
+
 struct err *claims_pod(struct rpc *r, char **ret)
 {
 	autoptr(object) claim = NULL;
-	autoptr(object) sandbox = NULL;
-	struct mcp_act act = { "create", "", "pods", arg_ns(r), NULL, "exec" };
-	const char *name;
-	struct err *e = claims_find(r, "get", &claim);
+	autoptr(object) sandbox = claims_attached(r);
+	bool attached = sandbox;
+	struct err *e = attached ? NULL : claims_find(r, "get", &claim);
 
 	if (e)
 		return e;
-	name = claim_view(claim)->sandbox;
-	sandbox = name ? client_get(r->mcp->spec.client, r->mcp->sandboxes, claim->ns, name) : NULL;
-	if (!sandbox || !object_controlled_by(sandbox, claim->uid))
+	if (!attached)
+		sandbox = sandbox_of(r->mcp, claim);
+	if (!sandbox)
 		return not_ready(claim);
-	act.name = sandbox_view(sandbox)->pod_name;
-	e = may(r->post, &act);
+	e = may_enter(r, sandbox, attached);
 	if (!e)
-		*ret = xstrdup(act.name);
+		*ret = xstrdup(sandbox_view(sandbox)->pod_name);
 	return e;
 }
 
@@ -117,6 +182,47 @@ void claims_each(struct post *p, const char *ns, void (*fn)(void *arg, struct ob
 	struct walk w = { p, fn, arg };
 
 	client_each(p->mcp->spec.client, p->mcp->claims, ns, on_each, &w);
+}
+
+struct attached_walk {
+	struct post *post;
+	const char *ns;
+	void (*fn)(void *arg, const char *name);
+	void *arg;
+	bool but_ours;
+	size_t n;
+};
+
+static void on_attached(void *arg, const char *name)
+{
+	struct attached_walk *w = arg;
+	const struct mcp *m = w->post->mcp;
+	autoptr(object) sandbox = client_get(m->spec.client, m->sandboxes, w->ns, name);
+	autoptr(object) claim = NULL;
+	autoptr(err) e = sandbox ? claims_may_look(w->post, sandbox) : NULL;
+	const struct owner_view *owner;
+
+	if (!sandbox || object_deleting(sandbox) || e)
+		return;
+	owner = &sandbox_view(sandbox)->owner;
+	if (owner->type == OWNER_CLAIM)
+		claim = client_get(m->spec.client, m->claims, w->ns, owner->name);
+	w->n++;
+	if (!w->but_ours || !claim || !claims_ours(w->post, claim))
+		w->fn(w->arg, claim ? claim->name : name);
+}
+
+size_t claims_each_attached(struct post *p, const char *ns, bool but_ours,
+			    void (*fn)(void *arg, const char *name), void *arg)
+{
+	const struct mcp_spec *spec = &p->mcp->spec;
+	struct attached_walk w = {
+		.post = p, .ns = ns, .fn = fn, .arg = arg, .but_ours = but_ours
+	};
+
+	if (spec->agents)
+		spec->agents->each_attached(spec->arg, &p->caller->who, ns, on_attached, &w);
+	return w.n;
 }
 
 /* Claims are gathered first: nothing is written during a walk. */

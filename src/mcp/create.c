@@ -156,7 +156,7 @@ static struct err *check_labels(const struct json *labels)
 {
 	json_each(it, labels)
 		if (str_starts(it.key, "mcp.k8s-agent-sandbox/") ||
-		    str_starts(it.key, "mcp.cay.dev/"))
+		    str_starts(it.key, "mcp.cay.dev/") || str_starts(it.key, "cay.dev/"))
 			return err_new(ERR_INVALID, "labels: %s is set by the server", it.key);
 	return NULL;
 }
@@ -207,7 +207,7 @@ void create_start(struct rpc *r)
 	struct create *c;
 
 	if (!e)
-		e = claims_may(r, "create", ns, NULL);
+		e = claims_may_create(r, ns, arg_text(r, "warmpool"));
 	if (e) {
 		tool_failed(r, e, NULL);
 		return;

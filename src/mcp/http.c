@@ -113,15 +113,36 @@ static void on_quiet(void *arg)
 	timer_set(v->timer, QUIET_MS);
 }
 
+static void add_event(struct buf *b, const struct json *message)
+{
+	buf_add_str(b, "event: message\ndata: ");
+	json_write(message, b);
+	buf_add_str(b, "\n\n");
+}
+
+/* A message before the answers: only a stream can carry it. */
+static void on_tell(struct post *p, const struct json *message)
+{
+	struct visit *v = container_of(p, struct visit, post);
+	struct http_headers h = { 0 };
+	autobuf b = { 0 };
+
+	if (!v->req || !v->takes_events)
+		return;
+	if (!v->streaming)
+		stream_head(v, &h);
+	http_headers_done(&h);
+	add_event(&b, message);
+	if (!http_respond_full(v->req))
+		http_respond_write(v->req, buf_head(&b), b.len);
+}
+
 static void send_events(struct visit *v)
 {
 	autobuf b = { 0 };
 
-	json_each(it, v->post.answers) {
-		buf_add_str(&b, "event: message\ndata: ");
-		json_write(it.val, &b);
-		buf_add_str(&b, "\n\n");
-	}
+	json_each(it, v->post.answers)
+		add_event(&b, it.val);
 	v->answered = true;
 	v->post.bytes = b.len;
 	http_respond_write(v->req, buf_head(&b), b.len);
@@ -281,6 +302,7 @@ static void serve_post(struct visit *v, const struct access_target *who, struct 
 		return;
 	v->posted = true;
 	v->post.answered = on_answered;
+	v->post.tell = on_tell;
 	v->post.session = session;
 	v->post.choice = *choice;
 	*choice = (struct mcp_choice){ 0 };

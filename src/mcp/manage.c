@@ -3,6 +3,7 @@
 #include "api/meta.h"
 #include "api/object.h"
 #include "api/view_claim.h"
+#include "api/view_sandbox.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "mcp/mcp_priv.h"
@@ -83,7 +84,8 @@ void delete_start(struct rpc *r)
 void status_start(struct rpc *r)
 {
 	autoptr(object) claim = NULL;
-	struct err *e = claims_find(r, "get", &claim);
+	autoptr(object) sandbox = claims_attached(r);
+	struct err *e = sandbox ? claims_may_look(r->post, sandbox) : claims_find(r, "get", &claim);
 	struct json_doc *d = r->post->out;
 	const struct condition_view *ready;
 	struct json *out;
@@ -92,7 +94,7 @@ void status_start(struct rpc *r)
 		tool_failed(r, e, NULL);
 		return;
 	}
-	ready = &claim_view(claim)->ready;
+	ready = sandbox ? &sandbox_view(sandbox)->ready : &claim_view(claim)->ready;
 	out = json_obj(d);
 	json_set_str(d, out, "status", str_or(ready->reason, "Pending"));
 	json_set_bool(d, out, "ready", ready->is_true);
@@ -106,15 +108,20 @@ struct listing {
 	const char *uri;
 };
 
-static void add_claim(void *arg, struct object *o)
+static void add_name(void *arg, const char *name)
 {
 	struct listing *l = arg;
 	struct json *c = json_obj(l->doc);
 
 	json_set_str(l->doc, c, "uri", l->uri);
 	json_set_str(l->doc, c, "mimeType", "text/plain");
-	json_set_str(l->doc, c, "text", o->name);
+	json_set_str(l->doc, c, "text", name);
 	json_push(l->doc, l->contents, c);
+}
+
+static void add_claim(void *arg, struct object *o)
+{
+	add_name(arg, o->name);
 }
 
 void resource_read(struct rpc *r)
@@ -137,13 +144,13 @@ void resource_read(struct rpc *r)
 		rpc_error_data(r, RPC_NO_RESOURCE, "Resource not found", result);
 		return;
 	}
-	e = claims_may(r, "list", ns, NULL);
-	if (e) {
-		rpc_error(r, RPC_REFUSED, err_text(e));
-		return;
-	}
 	result = json_obj(d);
 	l.contents = json_need_arr(d, result, "contents");
-	claims_each(r->post, ns, add_claim, &l);
-	rpc_result(r, result);
+	e = claims_may(r, "list", ns, NULL);
+	if (!e)
+		claims_each(r->post, ns, add_claim, &l);
+	if (claims_each_attached(r->post, ns, !e, add_name, &l) || !e)
+		rpc_result(r, result);
+	else
+		rpc_error(r, RPC_REFUSED, err_text(e));
 }

@@ -132,6 +132,8 @@ struct post {
 	char *routed_method, *routed_name; /* headers of a request without a session; NULL: none */
 	/* Everything is answered; called once, and frees the post. */
 	void (*answered)(struct post *p);
+	/* Something to tell before that, if the client can hear it; NULL: it cannot. */
+	void (*tell)(struct post *p, const struct json *message);
 };
 void post_init(struct post *p, struct mcp *m, const struct access_target *who);
 void post_done(struct post *p); /* cancels what is under way */
@@ -168,6 +170,7 @@ struct rpc {
 void rpc_result(struct rpc *r, struct json *result); /* in post->out */
 void rpc_error(struct rpc *r, enum rpc_code code, const char *text);
 void rpc_error_data(struct rpc *r, enum rpc_code code, const char *text, struct json *data);
+void rpc_progress(struct rpc *r, const char *text); /* to a client that wants to know; it goes on */
 
 /* methods.c */
 extern const char mcp_instructions[];
@@ -229,9 +232,13 @@ struct tool {
 	const struct out *outs; /* NULL: it answers with nothing */
 	void (*start)(struct rpc *r);
 	bool reads, destroys;
+	bool enters;      /* it goes into a sandbox, over run.c */
+	const char *path; /* the argument that names the file it is about; NULL: none */
 };
 const struct tool *tool_find(const char *name);
-struct json *tools_list(struct json_doc *d, const struct mcp_session *s);
+/* ERR_FORBIDDEN: the token, or what is granted to the agent, leaves it out. */
+must_use struct err *tool_granted(const struct post *p, const struct tool *t);
+struct json *tools_list(struct json_doc *d, const struct post *p); /* those that are granted */
 void tool_done(struct rpc *r, struct json *structured); /* in post->out; NULL: nothing to tell */
 /* With something to tell all the same, or NULL. Takes e over. */
 void tool_failed(struct rpc *r, struct err *e, struct json *structured);
@@ -239,11 +246,19 @@ void tool_failed(struct rpc *r, struct err *e, struct json *structured);
 /* claims.c: which claims a call may reach, and the way into their Pods. */
 must_use struct err *claims_may(const struct rpc *r, const char *verb, const char *ns,
 				const char *name);
+must_use struct err *claims_may_create(const struct rpc *r, const char *ns, const char *pool);
 /* *ret: a new reference. ERR_NOT_FOUND: there is none, or it is none of the caller's. */
 must_use struct err *claims_find(struct rpc *r, const char *verb, struct object **ret);
 bool claims_ours(const struct post *p, const struct object *claim);
-/* *ret is malloc'd: the Pod of a claim, into which the caller may go. */
+/* *ret is malloc'd: the Pod of a claim or attachment, into which the caller may go. */
 must_use struct err *claims_pod(struct rpc *r, char **ret);
+/* A new reference to the Sandbox that an agent means and is attached to; NULL: there is none. */
+struct object *claims_attached(struct rpc *r);
+must_use struct err *claims_may_look(const struct post *p, const struct object *sandbox);
+/* The name of each Sandbox that an agent is attached to, or of its claim; perhaps without those
+ * that claims_each() tells of. Returns how many there are, these included. */
+size_t claims_each_attached(struct post *p, const char *ns, bool but_ours,
+			    void (*fn)(void *arg, const char *name), void *arg);
 /* Of every claim of the post's session (or user) in ns (NULL: all), borrowed. */
 void claims_each(struct post *p, const char *ns, void (*fn)(void *arg, struct object *o),
 		 void *arg);
@@ -256,11 +271,21 @@ void delete_start(struct rpc *r);
 void status_start(struct rpc *r);
 void resource_read(struct rpc *r);
 
+/* ask.c: starts a tool, when nobody has to be asked about it, or somebody has allowed it. */
+void tool_start(struct rpc *r);
+char *question_text(const char *said);       /* one line, malloc'd */
+struct err *question_open(const char *text); /* nobody has answered in the time of a call */
+
+/* paths.c */
+/* Without //, . and .., from the text alone. malloc'd; NULL: it is not absolute. */
+char *path_normal(const char *path);
+extern const char path_check[]; /* the part of a script that refuses a $1 that leads elsewhere */
+
 /* run.c: a program in the sandbox of a call, from a shell script. */
 struct run;
 struct run_spec {
 	const char *script;
-	const char *arg; /* its $1 */
+	const char *arg; /* its $1: a command, or the path of a file */
 	const char *input;
 	size_t input_len;
 	uint64_t timeout_ms;

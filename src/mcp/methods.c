@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/str.h"
-#include "identity/grant.h"
 #include "mcp/mcp_priv.h"
 
 /* The methods of the protocol, as a table. */
 
 const char mcp_instructions[] =
 	"Sandboxes for running untrusted code. create_sandbox takes one from a warm pool and tells "
-	"its sandbox_claim_name; the other tools use it by that name. Commands run under /bin/sh "
+	"its sandbox_claim_name; the other tools use it by that name. The resource "
+	"sandboxes://NAMESPACE lists those that are there already. Commands run under /bin/sh "
 	"in the directory to which relative paths of files belong. Delete a sandbox that is no "
 	"longer needed; otherwise it ends after shutdown_after_seconds.";
 
@@ -80,24 +79,8 @@ static void list_tools(struct rpc *r)
 	if (!first_page(r))
 		return;
 	result = json_obj(d);
-	json_set(d, result, "tools", tools_list(d, r->post->session));
+	json_set(d, result, "tools", tools_list(d, r->post));
 	rpc_result(r, result);
-}
-
-/* A narrowed token may name the tools that it leaves. */
-static struct err *check_tool(const struct rpc *r)
-{
-	static const char *const none[] = { NULL };
-	const char *const *groups = r->post->caller->who.groups;
-	autoptr(arena) a = arena_new();
-	autoptr(json_doc) d = json_doc_new();
-	struct identity_grant g;
-	struct err *e = identity_grant_of(groups ? groups : none, a, d, &g);
-
-	if (e || capabilities_list_has(g.capabilities.tools, r->tool->name))
-		return e ? err_recode(e, ERR_FORBIDDEN) : NULL;
-	return err_new(ERR_FORBIDDEN, "the token is narrowed to other tools than %s",
-		       r->tool->name);
 }
 
 static void call_tool(struct rpc *r)
@@ -117,13 +100,13 @@ static void call_tool(struct rpc *r)
 	}
 	r->mcp->n_calls++;
 	r->args = json_is(args, JSON_NULL) ? none : args;
-	e = check_tool(r);
+	e = tool_granted(r->post, r->tool);
 	if (!e)
 		e = args_check(r->tool, r->args, r->post->session);
 	if (e)
 		tool_failed(r, e, NULL);
 	else
-		r->tool->start(r);
+		tool_start(r);
 }
 
 static struct json *resource_obj(struct json_doc *d, const char *member, const char *uri,
@@ -148,7 +131,7 @@ static void list_templates(struct rpc *r)
 	result = json_obj(d);
 	json_push(d, json_need_arr(d, result, "resourceTemplates"),
 		  resource_obj(d, "uriTemplate", "sandboxes://{namespace}",
-			       "The names of your sandbox claims in a namespace"));
+			       "The names of your sandboxes in a namespace"));
 	rpc_result(r, result);
 }
 
@@ -163,7 +146,7 @@ static void list_resources(struct rpc *r)
 	uri = xasprintf("sandboxes://%s", arg_ns(r));
 	result = json_obj(d);
 	json_push(d, json_need_arr(d, result, "resources"),
-		  resource_obj(d, "uri", uri, "The names of your sandbox claims"));
+		  resource_obj(d, "uri", uri, "The names of your sandboxes"));
 	rpc_result(r, result);
 }
 

@@ -123,6 +123,25 @@ void rpc_error(struct rpc *r, enum rpc_code code, const char *text)
 	rpc_error_data(r, code, text, NULL);
 }
 
+void rpc_progress(struct rpc *r, const char *text)
+{
+	const struct json *token = json_get(json_get(r->params, "_meta"), "progressToken");
+	autoptr(json_doc) d = NULL;
+	struct json *m, *params;
+
+	if (!r->post->tell || (!json_is(token, JSON_STR) && !json_is(token, JSON_INT)))
+		return;
+	d = json_doc_new();
+	m = json_obj(d);
+	json_set_str(d, m, "jsonrpc", "2.0");
+	json_set_str(d, m, "method", "notifications/progress");
+	params = json_need_obj(d, m, "params");
+	json_set(d, params, "progressToken", json_copy(d, token));
+	json_set_int(d, params, "progress", 0);
+	json_set_str(d, params, "message", text);
+	r->post->tell(r->post, m);
+}
+
 void post_cancel_calls(struct post *p, const char *why)
 {
 	struct rpc *r, *next;

@@ -26,6 +26,8 @@ struct run {
 	struct timer *timer;
 	struct deferred end;
 	char *input;
+	char *asked; /* what is said about a question that nobody has answered; NULL: none is open
+		      */
 	size_t sent;
 	struct err *error; /* how it ends, if not by itself */
 };
@@ -37,6 +39,7 @@ static void run_free(struct run *run)
 	deferred_cancel(&run->end);
 	timer_free(run->timer);
 	err_free(run->error);
+	free(run->asked);
 	free(run->input);
 	free(run);
 }
@@ -109,11 +112,31 @@ static void on_ended(void *arg, const struct err *e, int code, int signal)
 	finish(run, run->error ? run->error : e, signal ? -signal : code);
 }
 
+/* It has not begun: the client is told whom it waits for. */
+static void on_said(void *arg, const char *text)
+{
+	struct run *run = arg;
+
+	free(run->asked);
+	run->asked = question_text(text);
+	rpc_progress(run->rpc, run->asked);
+}
+
+/* Its time begins with it, and not with a question. */
+static void on_began(void *arg)
+{
+	struct run *run = arg;
+
+	free(take(run->asked));
+	timer_set(run->timer, run->spec.timeout_ms);
+}
+
 static void on_late(void *arg)
 {
 	struct run *run = arg;
-	autoptr(err) e = err_new(ERR_TIMEOUT, "it was killed after %g seconds",
-				 (double)run->spec.timeout_ms / 1000);
+	autoptr(err) e = run->asked ? question_open(run->asked)
+				    : err_new(ERR_TIMEOUT, "it was killed after %g seconds",
+					      (double)run->spec.timeout_ms / 1000);
 
 	finish(run, e, 0);
 }
@@ -124,16 +147,52 @@ static char *plain_arg(const char *arg)
 	return arg[0] == '-' ? xasprintf("./%s", arg) : xstrdup(arg);
 }
 
+/* Where a path decides, it is the one that was decided about, or nothing happens. */
+static struct err *fix_path(const struct rpc *r, struct access_deed *deed, char **ret)
+{
+	const struct mcp_spec *spec = &r->mcp->spec;
+	autofree char *normal = path_normal(deed->path);
+	struct access_deed as = *deed;
+
+	as.path = normal ? normal : deed->path;
+	if (!spec->agents ||
+	    !spec->agents->minds_path(spec->arg, &r->post->caller->who, arg_ns(r), &as))
+		return NULL;
+	if (!normal)
+		return err_new(ERR_INVALID,
+			       "path: \"%s\": must be absolute, because approval rules of this "
+			       "agent decide by it",
+			       deed->path);
+	deed->loose = false;
+	deed->path = *ret = take(normal);
+	return NULL;
+}
+
 static struct err *start(struct run *run, const char *ns, const char *pod)
 {
-	static const struct access_events events = { on_output, on_drained, on_ended };
-	autofree char *script = xasprintf(IN_BASE "%s", run->spec.script);
-	autofree char *arg = plain_arg(run->spec.arg);
-	const char *const argv[] = { "/bin/sh", "-c", script, "sh", arg, NULL };
+	static const struct access_events events = { .output = on_output,
+						     .drained = on_drained,
+						     .ended = on_ended,
+						     .said = on_said,
+						     .began = on_began };
+	const struct tool *tool = run->rpc->tool;
+	const char *const command[] = { "/bin/sh", "-c", run->spec.arg, NULL };
+	autofree char *arg = plain_arg(run->spec.arg), *real = NULL, *script = NULL;
+	const char *argv[] = { "/bin/sh", "-c", NULL, "sh", arg, NULL };
 	struct access_exec_spec spec = { .to = run->rpc->post->caller->who,
 					 .argv = argv,
-					 .stdin_open = run->spec.input };
+					 .stdin_open = run->spec.input,
+					 .as = { .tool = tool->name,
+						 .argv = tool->path ? NULL : command,
+						 .path = tool->path ? run->spec.arg : NULL,
+						 .loose = tool->path } };
+	struct err *e = tool->path ? fix_path(run->rpc, &spec.as, &real) : NULL;
 
+	if (e)
+		return e;
+	script = xasprintf(IN_BASE "%s%s", real ? path_check : "", run->spec.script);
+	argv[2] = script;
+	argv[4] = real ? real : arg;
 	spec.to.ns = ns;
 	spec.to.pod = pod;
 	return access_exec(run->rpc->mcp->spec.access, &spec, &events, run, &run->session);

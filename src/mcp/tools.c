@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
 #include "base/str.h"
+#include "identity/grant.h"
 #include "mcp/mcp_priv.h"
 
 /* The tools, as a table, and how they answer. */
 
 #define NAMESPACE { "namespace", ARG_NAMESPACE, "Namespace of the claim", .min = 1, .max = 63 }
-#define CLAIM                                                              \
-	{ "sandbox_claim_name", ARG_TEXT, "Name that create_sandbox told", \
-	  .required = true,     .min = 1, .max = 253 }
+#define CLAIM                                                          \
+	{ "sandbox_claim_name",                                        \
+	  ARG_TEXT,                                                    \
+	  "Name that create_sandbox told, or that the resource lists", \
+	  .required = true,                                            \
+	  .min = 1,                                                    \
+	  .max = 253 }
 #define PATH(text) { "path", ARG_PATH, text, .required = true, .min = 1, .max = 4096 }
 #define TIMEOUT    { "timeout", ARG_SECONDS, "Seconds until it is given up", .usual = 60, .max = 600 }
 
@@ -114,18 +120,19 @@ static const struct tool tools[] = {
 	{ "execute_command", "Run a command",
 	  "Runs a shell command in a sandbox and returns its exit code and output. Of an output beyond 64 KiB the beginning and the end are returned.",
 	  "Failed to execute command in sandbox", command_args, command_outs, command_start,
-	  .destroys = true },
+	  .destroys = true, .enters = true },
 	{ "upload_file", "Write a file", "Writes a file in a sandbox.",
 	  "Failed to write file to sandbox", upload_args, upload_outs, upload_start,
-	  .destroys = true },
+	  .destroys = true, .enters = true, .path = "path" },
 	{ "download_file", "Read a file", "Reads a file of a sandbox.",
 	  "Failed to read file from sandbox", download_args, download_outs, download_start,
-	  .reads = true },
+	  .reads = true, .enters = true, .path = "path" },
 	{ "list_files", "List a directory", "Lists a directory of a sandbox.",
-	  "Failed to list directory in sandbox", list_args, list_outs, list_start, .reads = true },
+	  "Failed to list directory in sandbox", list_args, list_outs, list_start, .reads = true,
+	  .enters = true, .path = "path" },
 	{ "file_exists", "Look for a path", "Tells whether a path exists in a sandbox.",
-	  "Failed to check path in sandbox", exists_args, exists_outs, exists_start,
-	  .reads = true },
+	  "Failed to check path in sandbox", exists_args, exists_outs, exists_start, .reads = true,
+	  .enters = true, .path = "path" },
 };
 
 const struct tool *tool_find(const char *name)
@@ -136,24 +143,56 @@ const struct tool *tool_find(const char *name)
 	return NULL;
 }
 
-struct json *tools_list(struct json_doc *d, const struct mcp_session *s)
+/* A narrowed token may name the tools that it leaves. */
+static struct err *token_leaves(const struct post *p, const struct tool *t)
+{
+	static const char *const none[] = { NULL };
+	const char *const *groups = p->caller->who.groups;
+	autoptr(arena) a = arena_new();
+	autoptr(json_doc) d = json_doc_new();
+	struct identity_grant g;
+	struct err *e = identity_grant_of(groups ? groups : none, a, d, &g);
+
+	if (e || capabilities_list_has(g.capabilities.tools, t->name))
+		return e ? err_recode(e, ERR_FORBIDDEN) : NULL;
+	return err_new(ERR_FORBIDDEN, "the token is narrowed to other tools than %s", t->name);
+}
+
+struct err *tool_granted(const struct post *p, const struct tool *t)
+{
+	const struct mcp_spec *spec = &p->mcp->spec;
+	struct err *e = token_leaves(p, t);
+
+	if (!e && spec->agents)
+		e = spec->agents->may_use(spec->arg, &p->caller->who, t->name);
+	return e;
+}
+
+static struct json *describe(struct json_doc *d, const struct tool *t, const struct mcp_session *s)
+{
+	struct json *o = json_obj(d), *notes;
+
+	json_set_str(d, o, "name", t->name);
+	json_set_str(d, o, "title", t->title);
+	json_set_str(d, o, "description", t->help);
+	json_set(d, o, "inputSchema", args_schema(d, t, s));
+	if (t->outs)
+		json_set(d, o, "outputSchema", outs_schema(d, t));
+	notes = json_need_obj(d, o, "annotations");
+	json_set_bool(d, notes, "readOnlyHint", t->reads);
+	json_set_bool(d, notes, "destructiveHint", t->destroys);
+	return o;
+}
+
+struct json *tools_list(struct json_doc *d, const struct post *p)
 {
 	struct json *list = json_arr(d);
 
 	for (size_t i = 0; i < ARRAY_LEN(tools); i++) {
-		const struct tool *t = &tools[i];
-		struct json *o = json_obj(d), *notes;
+		autoptr(err) refused = tool_granted(p, &tools[i]);
 
-		json_set_str(d, o, "name", t->name);
-		json_set_str(d, o, "title", t->title);
-		json_set_str(d, o, "description", t->help);
-		json_set(d, o, "inputSchema", args_schema(d, t, s));
-		if (t->outs)
-			json_set(d, o, "outputSchema", outs_schema(d, t));
-		notes = json_need_obj(d, o, "annotations");
-		json_set_bool(d, notes, "readOnlyHint", t->reads);
-		json_set_bool(d, notes, "destructiveHint", t->destroys);
-		json_push(d, list, o);
+		if (!refused)
+			json_push(d, list, describe(d, &tools[i], p->session));
 	}
 	return list;
 }

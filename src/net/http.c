@@ -172,6 +172,16 @@ static bool list_has_token(const char *list, const char *token)
 	return false;
 }
 
+int64_t http_headers_length(const struct http_headers *h)
+{
+	const char *text = http_headers_get(h, "Content-Length");
+	int64_t len = -1;
+
+	if (text && !http_headers_get(h, "Transfer-Encoding"))
+		err_free(parse_int(text, 0, INT64_MAX, &len));
+	return len;
+}
+
 bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token)
 {
 	for (size_t i = 0; i < h->n; i++)

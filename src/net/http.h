@@ -31,6 +31,8 @@ void http_headers_del(struct http_headers *h, const char *name);
 const char *http_headers_get(const struct http_headers *h, const char *name);
 /* Searches comma-separated lists. */
 bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token);
+/* Bytes of a body that is passed on. -1: the end of the stream is its end. */
+int64_t http_headers_length(const struct http_headers *h);
 /*
  * False if it contains characters that would end its line, or its name is not a token. Such a
  * header is never sent.
@@ -57,12 +59,14 @@ bool http_bearer(const char *header, struct span *ret);
 
 /* Limits for every parser here. Zero means the default. */
 struct http_limits {
-	size_t max_head;    /* 64 KiB for the start line and headers together */
-	size_t max_headers; /* 100 */
-	size_t max_body;    /* 3 MiB; applies only to buffered bodies */
-	uint64_t head_ms;   /* 10 s to send a head */
-	uint64_t idle_ms;   /* 120 s between requests */
-	size_t max_conns;   /* 4096 per server */
-	size_t max_out;     /* unsent bytes at which an answer is full; 256 KiB */
+	size_t max_head;           /* 64 KiB for the start line and headers together */
+	size_t max_headers;        /* 100 */
+	size_t max_body;           /* 3 MiB; applies only to buffered bodies */
+	uint64_t head_ms;          /* 10 s to send a head */
+	uint64_t idle_ms;          /* 120 s between requests */
+	size_t max_conns;          /* 4096 per server */
+	size_t max_conns_per_peer; /* by its address; 0: no limit of its own */
+	size_t max_out;            /* unsent bytes at which an answer is full; 256 KiB */
+	bool one_request;          /* of a connection to a server; HTTP/1.1 alone */
 };
 void http_limits_fill(struct http_limits *l); /* replaces zeros by the defaults */

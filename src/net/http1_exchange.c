@@ -67,6 +67,8 @@ static void exchange_unref(struct http1_exchange *x)
 		return;
 	http_headers_done(&x->headers);
 	http_headers_done(&x->trailers);
+	if (x->head.len) /* it may show who we are */
+		explicit_bzero(buf_head(&x->head), x->head.len);
 	buf_done(&x->head);
 	buf_done(&x->early);
 	buf_done(&x->name);
@@ -347,6 +349,7 @@ static void exchange_use(struct http1_exchange *x, struct conn *c)
 	timer_free(take(x->timer));
 	conn_set_events(c, &conn_events, x);
 	conn_pause(c, x->paused);
+	conn_set_high(c, x->base.limits.max_out);
 	conn_write(c, buf_head(&x->head), x->head.len);
 	if (x->early.len) {
 		x->body_sent = true;

@@ -203,7 +203,7 @@ static void request_begin(struct http_conn *hc, struct buf *in, size_t head_len)
 	}
 	http_request_from_head(r);
 	r->body_left = r->head.length;
-	r->close = !r->head.keep_alive;
+	r->close = !r->head.keep_alive || limits_of(hc)->one_request;
 	hc->req = r;
 	http_conn_enter(hc, HTTP_CONN_REQUEST);
 	hc->link.server->spec.handler->head(hc->link.server->spec.arg, r);

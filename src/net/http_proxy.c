@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "net/http.h"
 
@@ -110,6 +111,59 @@ void http_headers_drop_bearer_protocols(struct http_headers *h)
 		http_headers_del(h, name);
 	if (found && kept.len)
 		http_headers_add(h, name, buf_str(&kept));
+}
+
+struct offered {
+	struct span token; /* as it was sent */
+	size_t n_tokens, n_others;
+};
+
+static struct offered read_offered(const struct http_headers *h)
+{
+	static const char prefix[] = "base64url.bearer.authorization.k8s.io.";
+	const size_t len = sizeof(prefix) - 1;
+	struct offered found = { 0 };
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct span rest = SPAN(h->list[i].value);
+
+		if (!str_eq_nocase(h->list[i].name, "Sec-WebSocket-Protocol"))
+			continue;
+		while (rest.p) {
+			struct span one = span_trim(span_cut(rest, ',', &rest));
+
+			if (one.len >= len && !strncmp(one.p, prefix, len)) {
+				found.token = (struct span){ one.p + len, one.len - len };
+				found.n_tokens++;
+			} else if (one.len) {
+				found.n_others++;
+			}
+		}
+	}
+	return found;
+}
+
+struct err *http_headers_take_bearer_protocol(struct http_headers *h, char **ret)
+{
+	struct offered found = read_offered(h);
+	autofree char *text = NULL;
+	autofree void *raw = NULL;
+	size_t len = 0;
+	struct err *e;
+
+	if (!found.n_tokens)
+		return NULL;
+	if (found.n_tokens > 1 || !found.token.len || !found.n_others)
+		return err_new(ERR_MALFORMED, "a WebSocket offers one token, and another protocol");
+	text = xstrndup(found.token.p, found.token.len);
+	e = base64_decode(text, true, &raw, &len);
+	if (e)
+		return err_recode(e, ERR_MALFORMED);
+	if (!len || memchr(raw, '\0', len) || !utf8_valid(raw, len))
+		return err_new(ERR_MALFORMED, "the token of a WebSocket is no text");
+	*ret = xstrndup(raw, len);
+	http_headers_drop_bearer_protocols(h);
+	return NULL;
 }
 
 void http_peer_ip(const char *peer, char ret[PEER_IP_MAX])

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/err.h"
+
 struct http_headers;
 
 /*
@@ -18,6 +20,13 @@ extern const char *const http_identities[];
 /* Takes away the subprotocols of a WebSocket that carry a bearer token: a browser, which can set no
  * other header there, shows it to an API server so. The others stay, in their order. */
 void http_headers_drop_bearer_protocols(struct http_headers *h);
+
+/*
+ * The token among them, as Kubernetes has it: base64url.bearer.authorization.k8s.io.TOKEN, where
+ * TOKEN is in base64url. malloc'd, and taken away from the headers; *ret stays as it is if there is
+ * none. ERR_MALFORMED: there are several, one is not well-formed, or no other protocol is offered.
+ */
+must_use struct err *http_headers_take_bearer_protocol(struct http_headers *h, char **ret);
 
 /* A Content-Security-Policy under which pages have an origin that is nobody's. */
 extern const char http_page_policy[];

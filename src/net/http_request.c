@@ -148,6 +148,18 @@ struct stream *http_request_conn_stream(struct http_request *r)
 	return r->ops ? r->ops->stream(r) : NULL;
 }
 
+bool http_request_is_own(struct http_request *r, const char *scheme)
+{
+	const char *origin = http_request_header(r, "Origin");
+	const char *site = http_request_header(r, "Sec-Fetch-Site");
+	autofree char *own =
+		xasprintf("%s://%s", scheme, str_or(http_request_header(r, "Host"), ""));
+
+	if (origin && !str_eq_nocase(origin, own))
+		return false;
+	return !site || str_eq(site, "same-origin") || str_eq(site, "none");
+}
+
 struct loop *http_request_loop(struct http_request *r)
 {
 	return r->loop;

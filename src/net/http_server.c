@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,12 +63,37 @@ static void server_retry(void *arg)
 	server_poll(arg);
 }
 
+/* "1.2.3.4:" of "1.2.3.4:567" */
+static size_t host_len(const char *peer)
+{
+	const char *colon = strrchr(peer, ':');
+
+	return colon ? (size_t)(colon - peer) + 1 : strlen(peer);
+}
+
+/* A walk over all: servers with this limit have few connections. */
+static bool peer_is_full(const struct http_server *s, const char *peer)
+{
+	size_t limit = s->spec.limits.max_conns_per_peer, len = host_len(peer), n = 0;
+	const struct http_link *k;
+
+	if (!limit)
+		return false;
+	list_each(k, &s->conns, all)
+		n += host_len(k->peer) == len && !memcmp(k->peer, peer, len);
+	return n >= limit;
+}
+
 static void server_take(struct http_server *s, int fd)
 {
 	char peer[sizeof(((struct http_link *)0)->peer)] = "unknown";
 	struct stream *stream;
 
 	err_free(net_peer_addr(fd, peer, sizeof(peer))); /* fails if the peer has left already */
+	if (peer_is_full(s, peer)) {
+		(void)close(fd);
+		return;
+	}
 	stream = s->spec.wrap ? s->spec.wrap(s->spec.wrap_arg, fd) : stream_plain(fd);
 	if (!stream)
 		return;

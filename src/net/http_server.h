@@ -95,6 +95,12 @@ int http_request_status(const struct http_request *r);
 const struct http_headers *http_request_trailers(const struct http_request *r);
 /* For asking tls/ about the peer's certificate; NULL if r is dead. */
 struct stream *http_request_conn_stream(struct http_request *r);
+/*
+ * False: a browser says that the request was caused by a page of another origin, which is one that
+ * was not served with this scheme under the Host of the request. Whatever the browser adds to it by
+ * itself proves nothing then. Other clients say nothing, and are believed.
+ */
+bool http_request_is_own(struct http_request *r, const char *scheme);
 struct loop *http_request_loop(struct http_request *r);
 /*
  * Sets the handler's own data, and the function to call once when the peer has left or the answer

@@ -158,6 +158,16 @@ static void on_objects_dir(struct census *c, const char *dir, const char *uid)
 	add(c, "directory", path, owner_of(c, uid));
 }
 
+static void on_identity_dir(struct census *c, const char *dir, const char *uid)
+{
+	autofree char *path = xasprintf("%s/%s", dir, uid);
+	autofree char *sock = xasprintf("%s/identity.sock", path);
+
+	add(c, "directory", path, owner_of(c, uid));
+	if (file_exists(AT_FDCWD, sock))
+		add(c, "socket", sock, owner_of(c, uid));
+}
+
 static void on_pod_dir(void *arg, const char *uid)
 {
 	struct census *c = arg;
@@ -396,6 +406,7 @@ static struct err *scan(struct census *c, const struct json *pods)
 	} rows[] = {
 		{ INSTANCE_STATE, on_state },
 		{ INSTANCE_OBJECTS, on_objects_dir },
+		{ INSTANCE_IDENTITY, on_identity_dir },
 	};
 	const struct json *list = json_get(pods, "items");
 

@@ -341,18 +341,12 @@ struct err *node_doctor(const char *data_dir, const char *runtimes, struct json_
 			size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,         check_user_namespaces,
-		check_namespaces,   check_system_calls,
-		check_cgroups,      check_cgroup_layout,
-		check_cgroup_moves, check_file_systems,
-		check_calls,        check_owners,
-		check_network,      check_way_out,
-		check_names,        check_numbers,
-		check_capability,   check_oom,
-		check_disk,         check_host_image,
-		check_sleep,        check_landlock,
-		check_veth,         check_kvm,
-		check_runtimes,
+		check_root,    check_user_namespaces, check_namespaces,   check_system_calls,
+		check_cgroups, check_cgroup_layout,   check_cgroup_moves, check_file_systems,
+		check_calls,   check_owners,          check_network,      check_way_out,
+		check_names,   check_numbers,         check_capability,   check_oom,
+		check_disk,    check_host_image,      check_sleep,        check_landlock,
+		check_veth,    check_outlet,          check_kvm,          check_runtimes,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(handlers) handlers = NULL;

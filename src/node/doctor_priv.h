@@ -41,6 +41,7 @@ void check_sleep(struct doctor *d);
 
 /* doctor_try.c */
 void check_veth(struct doctor *d);
+void check_outlet(struct doctor *d);
 void check_kvm(struct doctor *d);
 void check_landlock(struct doctor *d);
 void check_cgroup_moves(struct doctor *d);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "node/doctor_priv.h"
+#include "node/host/firewall.h"
 #include "node/host/netlink.h"
 
 /*
@@ -97,6 +98,32 @@ void check_veth(struct doctor *d)
 		   xasprintf("pairs of links between networks %s",
 			     works ? "can be made" : "cannot be made"),
 		   xstrdup("run as root with CAP_NET_ADMIN and CAP_SYS_ADMIN, and modprobe veth"));
+}
+
+static enum tried try_outlet(void)
+{
+	if (unshare(CLONE_NEWNET) < 0 || !firewall_try(false))
+		return TRIED_TOO_LONG; /* other checks say why */
+	return firewall_try(true) ? TRIED_OK : TRIED_FAILED;
+}
+
+/* The packet filter knows the outlet by the mark of its socket, and is not loaded without. */
+void check_outlet(struct doctor *d)
+{
+	enum tried t = try_in_child(try_outlet);
+	const char *can = t == TRIED_OK       ? "knows sockets by their marks"
+			  : t == TRIED_FAILED ? "lacks nft_socket, by which it knows the outlet"
+					      : "could not be tried";
+
+	doctor_say(d, "outlet",
+		   t == TRIED_OK       ? VERDICT_OK
+		   : t == TRIED_FAILED ? VERDICT_FAIL
+				       : VERDICT_WARN,
+		   xasprintf("the packet filter %s", can),
+		   xstrdup(t == TRIED_TOO_LONG
+				   ? "run as root with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+				   : "modprobe nft_socket, or use a kernel with CONFIG_NFT_SOCKET; "
+				     "cay serve --outlet off does without"));
 }
 
 #ifdef __x86_64__

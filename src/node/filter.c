@@ -102,6 +102,14 @@ static void on_news(void *arg, const struct filter_news *news)
 	tell(f, reason, buf_str(&text));
 }
 
+static void on_in_force(void *arg)
+{
+	const struct filter *f = arg;
+
+	if (f->spec.in_force)
+		f->spec.in_force(f->spec.arg);
+}
+
 struct err *filter_open(const struct filter_spec *spec, struct filter **ret)
 {
 	struct filter *f = xnew(struct filter);
@@ -109,6 +117,7 @@ struct err *filter_open(const struct filter_spec *spec, struct filter **ret)
 						 .instance = spec->instance,
 						 .rules = spec->rules,
 						 .news = on_news,
+						 .in_force = on_in_force,
 						 .arg = f };
 	struct err *e;
 
@@ -132,6 +141,11 @@ void filter_change(struct filter *f, const struct firewall_rules *rules, void (*
 unsigned filter_policies(const struct filter *f)
 {
 	return filter_watch_policies(f->watch);
+}
+
+unsigned filter_limits(const struct filter *f)
+{
+	return filter_watch_limits(f->watch);
 }
 
 void filter_set_object(struct filter *f, struct node_object *o)

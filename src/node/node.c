@@ -11,6 +11,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "api/object.h"
+#include "api/view.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -18,6 +20,7 @@
 #include "base/wall.h"
 #include "client/access.h"
 #include "loop/loop.h"
+#include "net/http_server.h"
 #include "node/access/ways.h"
 #include "node/disk/disk.h"
 #include "node/filter_priv.h"
@@ -29,10 +32,13 @@
 #include "node/host/netlink.h"
 #include "node/host/oom.h"
 #include "node/host/owner.h"
+#include "node/host/route.h"
 #include "node/host/uplink.h"
 #include "node/image/image.h"
+#include "node/inside/inside.h"
 #include "node/network/egress.h"
 #include "node/network/policies.h"
+#include "node/network/reach.h"
 #include "node/network/resolver.h"
 #include "node/network/service.h"
 #include "node/network/services.h"
@@ -69,6 +75,7 @@ struct node {
 	struct filter *filter;
 	struct egress *egress; /* NULL: it is off */
 	struct policies *policies;
+	struct reach *reach;
 	struct services *services;
 	struct resolver *resolver;
 	char *domain;
@@ -77,6 +84,9 @@ struct node {
 	struct image_pulls *pulls; /* NULL: images are local */
 	struct runtime *runtime;
 	struct holds *holds;
+	struct inside *inside;
+	void (*visit)(void *arg, struct http_request *req, const struct node_caller *who);
+	void *visit_arg;
 	struct pods *pods;
 	struct ways *ways;
 	struct node_object *object;
@@ -234,6 +244,24 @@ static void load_policies(void *arg, struct bytes *rules, unsigned number)
 	filter_change(n->filter, &n->rules, NULL, NULL);
 }
 
+static void load_limits(void *arg, struct bytes *rules, unsigned number)
+{
+	struct node *n = arg;
+
+	bytes_unref(n->rules.limits);
+	n->rules.limits = bytes_ref(rules);
+	n->rules.limits_number = number;
+	filter_change(n->filter, &n->rules, NULL, NULL);
+}
+
+static void rules_in_force(void *arg)
+{
+	struct node *n = arg;
+
+	if (n->reach)
+		reach_in_force(n->reach, filter_limits(n->filter));
+}
+
 static unsigned policies_in_force(void *arg)
 {
 	const struct node *n = arg;
@@ -361,6 +389,22 @@ static struct err *open_policies(struct node *n, const struct node_spec *spec)
 	return NULL;
 }
 
+/* Likewise. */
+static void open_reach(struct node *n, const struct node_spec *spec)
+{
+	const struct reach_spec reach = { .loop = n->loop,
+					  .client = n->client,
+					  .instance = n->inst,
+					  .run_fd = n->run_fd,
+					  .judge = spec->reach,
+					  .load = load_limits,
+					  .arg = n };
+
+	n->reach = reach_new(&reach);
+	n->rules.limits = bytes_ref(reach_rules(n->reach));
+	n->rules.limits_number = reach_number(n->reach);
+}
+
 /* An uplink is noted, then its strangers are shut out, then it is switched on. */
 static struct err *open_network(struct node *n, const struct node_spec *spec)
 {
@@ -368,12 +412,18 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 		.loop = n->loop, .instance = n->inst, .nl = n->nl, .load = load_uplinks, .arg = n
 	};
 	struct filter_spec filter = {
-		.loop = n->loop, .client = n->client, .instance = n->inst, .node_name = n->name
+		.loop = n->loop,
+		.client = n->client,
+		.instance = n->inst,
+		.node_name = n->name,
+		.in_force = rules_in_force,
+		.arg = n,
 	};
 	struct err *e = instance_net_up(n->inst, n->nl);
 
 	n->rules.open = spec->open_to_local_users;
 	n->rules.egress = !spec->no_egress || !wall_stands("egress-none");
+	n->rules.outlet = spec->outlet;
 	if (!e && n->rules.egress)
 		e = egress_open(&egress, &n->egress);
 	else if (!e)
@@ -387,6 +437,7 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 	e = open_policies(n, spec);
 	if (e)
 		return e;
+	open_reach(n, spec);
 	filter.rules = n->rules;
 	e = filter_open(&filter, &n->filter);
 	if (!e)
@@ -405,6 +456,8 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 		.domain = n->domain,
 		.resolv_conf = str_or(spec->resolv_conf, "/etc/resolv.conf"),
 		.forward = n->rules.egress,
+		.reach = n->reach,
+		.outlet = spec->outlet,
 		.held = each_held,
 		.arg = n,
 	};
@@ -508,6 +561,46 @@ static void open_pulls(struct node *n, const struct node_spec *spec)
 		n->pulls = image_pulls_new(&pulls);
 }
 
+static void on_inside(void *arg, struct http_request *req, const struct inside_caller *who)
+{
+	struct node *n = arg;
+	const struct object *pod;
+
+	if (!n->visit) { /* also while the node ends */
+		http_respond_text(req, 503, "nobody answers here now");
+		return;
+	}
+	pod = pods_of_task(n->pods, who->pod, who->task);
+	if (!pod)
+		http_respond_text(req, 403, "the process that connected is in another sandbox");
+	else
+		n->visit(n->visit_arg, req,
+			 &(struct node_caller){ .ns = pod->ns,
+						.pod = pod->name,
+						.pod_uid = pod->uid,
+						.attachment = who->seat });
+}
+
+void node_set_inside(struct node *n,
+		     void (*visit)(void *arg, struct http_request *req,
+				   const struct node_caller *who),
+		     void *arg)
+{
+	n->visit = visit;
+	n->visit_arg = arg;
+}
+
+static struct err *open_inside(struct node *n)
+{
+	const struct inside_spec inside = { .loop = n->loop,
+					    .instance = n->inst,
+					    .cgroups = n->cgroups,
+					    .visit = on_inside,
+					    .arg = n };
+
+	return inside_open(&inside, &n->inside);
+}
+
 static struct err *open_pods(struct node *n, const struct node_spec *spec)
 {
 	char gateway[16];
@@ -533,6 +626,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.domain = n->domain,
 		.budget = n->budget,
 		.holds = n->holds,
+		.inside = n->inside,
 	};
 	struct ways_spec ways = {
 		.loop = n->loop,
@@ -578,6 +672,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 		open_holds(n);
 	if (!e)
 		open_pulls(n, spec);
+	if (!e)
+		e = open_inside(n);
 	if (!e)
 		e = open_pods(n, spec);
 	return e;
@@ -633,6 +729,41 @@ struct err *node_runtime_names(const char *runtimes, char ***ret)
 	return NULL;
 }
 
+bool node_sandbox_at(const struct node *n, const char *ip, struct node_sandbox *ret)
+{
+	const struct object *pod = pods_at(n->pods, ip);
+	struct owner_view owner;
+
+	if (!pod || !instance_addr_place(n->inst, ip, &ret->place))
+		return false;
+	owner = owner_view_of(pod);
+	ret->ns = pod->ns;
+	ret->name = owner.name;
+	ret->uid = owner.uid;
+	ret->pod = pod->name;
+	return owner.type == OWNER_SANDBOX;
+}
+
+struct lookup *node_lookup(struct node *n, unsigned place, const char *name,
+			   void (*done)(void *arg, const struct ip *addrs, size_t n_addrs),
+			   void *arg)
+{
+	return resolver_lookup(n->resolver, &(struct lookup_spec){ name, place, done, arg });
+}
+
+void node_lookup_cancel(struct lookup *l)
+{
+	lookup_cancel(l);
+}
+
+bool node_may_reach(const struct node *n, unsigned place, const struct ip *to, uint16_t port)
+{
+	if (!wall_stands("outlet-address"))
+		return true;
+	return n->rules.egress && policies_let_out(n->policies, place, to, port) &&
+	       route_leads_away(to);
+}
+
 struct access *node_access(struct node *n)
 {
 	return ways_access(n->ways);
@@ -643,6 +774,7 @@ void node_metrics(const struct node *n, struct buf *b)
 	filter_metrics(n->filter, b);
 	native_metrics(n->runtime, b);
 	resolver_metrics(n->resolver, b);
+	reach_metrics(n->reach, b);
 	pods_metrics(n->pods, b);
 	access_metrics(ways_access(n->ways), b);
 }
@@ -650,6 +782,16 @@ void node_metrics(const struct node *n, struct buf *b)
 void node_set_pace(struct node *n, bool yield)
 {
 	native_set_pace(n->runtime, yield);
+}
+
+void node_reach_changed(struct node *n)
+{
+	reach_changed(n->reach);
+}
+
+void node_forget_judge(struct node *n)
+{
+	reach_forget_judge(n->reach);
 }
 
 void node_gateway(const struct node *n, char ret[16])
@@ -697,17 +839,21 @@ void node_free(struct node *n)
 	egress_free(take(n->egress));
 	services_free(n->services);
 	policies_free(take(n->policies));
+	if (n->reach)
+		reach_forget_judge(n->reach); /* nothing is loaded any more */
 	filter_free(n->filter);
 	timer_free(n->stop_late);
 	node_object_free(n->object);
 	if (n->ways)
 		ways_settle(n->ways);
 	pods_free(n->pods);
+	inside_free(n->inside);
 	holds_free(take(n->holds));
 	image_pulls_free(n->pulls);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
 	resolver_free(n->resolver);
+	reach_free(n->reach);
 	if (n->inst)
 		leave_host(n);
 	ways_free(n->ways);
@@ -725,6 +871,7 @@ void node_free(struct node *n)
 	bytes_unref(n->rules.services);
 	bytes_unref(n->rules.ways);
 	bytes_unref(n->rules.policies);
+	bytes_unref(n->rules.limits);
 	free(n->name);
 	free(n->domain);
 	free(n);

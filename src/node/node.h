@@ -9,10 +9,13 @@
 #include "client/token.h"
 #include "json/json.h"
 #include "node/host/budget.h"
+#include "node/network/reach.h"
 
 struct access;
 struct buf;
 struct client;
+struct http_request;
+struct ip;
 struct loop;
 struct map;
 
@@ -40,6 +43,7 @@ struct node_spec {
 	bool no_egress;           /* sandboxes do not reach the Internet either */
 	const char *policy_may_open; /* private networks, as "10.20.0.0/16,…"; NULL: none */
 	const char *domain;          /* of the names of objects; NULL: cluster.local */
+	bool outlet;                 /* somebody serves it: its name leads to the gateway */
 	const char *resolv_conf;     /* names the host's name servers; NULL: /etc/resolv.conf */
 	const char *disk_pool;       /* NULL: an image file; "none"; or a directory on a btrfs */
 	/* In bytes; disk_pool_size 0: by what is free. */
@@ -54,6 +58,7 @@ struct node_spec {
 	 */
 	uint64_t shutdown_ms, shutdown_critical_ms;
 	struct budget_spec budget;
+	const struct reach_judge *reach; /* whose way out is limited, and to what; NULL: nobody's */
 };
 /* Finds what still runs from before and continues with it. */
 must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
@@ -61,11 +66,45 @@ must_use struct err *node_start(struct loop *l, struct client *c, const struct n
 struct access *node_access(struct node *n); /* borrowed */
 /* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
 uint32_t node_mark(const struct node *n);
-void node_gateway(const struct node *n, char ret[16]);  /* its address in the sandboxes' network */
+void node_reach_changed(struct node *n); /* node_spec.reach may decide otherwise now */
+void node_forget_judge(struct node *n);  /* it ends; what is limited stays as it is */
+void node_gateway(const struct node *n, char ret[16]); /* its address in the sandboxes' network */
+/*
+ * For whoever sends requests on behalf of sandboxes. Which Sandbox uses an address, "100.64.0.9":
+ * false if none does, also if a Pod without one does. All are borrowed, until the loop turns.
+ */
+struct node_sandbox {
+	const char *ns, *name, *uid; /* as its Pod says: the Sandbox should say so too */
+	const char *pod;
+	unsigned place; /* in the address pool */
+};
+bool node_sandbox_at(const struct node *n, const char *ip, struct node_sandbox *ret);
+/* The addresses of a name, asked for in the name of the sandbox at this place: done() is called
+ * from the loop, once, unless it is cancelled before. */
+struct lookup;
+struct lookup *node_lookup(struct node *n, unsigned place, const char *name,
+			   void (*done)(void *arg, const struct ip *addrs, size_t n_addrs),
+			   void *arg);
+void node_lookup_cancel(struct lookup *l);
+/* Whether what is at this place may have a TCP connection to that address: a public one, or a
+ * private one that policies have opened, and never one of this host or of a sandbox. */
+bool node_may_reach(const struct node *n, unsigned place, const struct ip *to, uint16_t port);
 void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
 /* Whether launches should leave a processor to others; they use all of them at first. Pods that
  * somebody waits for are not held back. */
 void node_set_pace(struct node *n, bool yield);
+/*
+ * Requests from inside the Pods of Sandboxes, over their identity sockets (node/inside/inside.h).
+ * visit() becomes the owner of the request and answers it; who is borrowed.
+ */
+struct node_caller {
+	const char *ns, *pod, *pod_uid;
+	const char *attachment; /* the uid of the one whose command asks; NULL: it is nobody's */
+};
+void node_set_inside(struct node *n,
+		     void (*visit)(void *arg, struct http_request *req,
+				   const struct node_caller *who),
+		     void *arg); /* NULL: nobody answers */
 /*
  * Before node_free(): takes no new Pods and waits until nothing is left of the deleted ones; with
  * `sandboxes`, of any. Then done(), in any case some seconds after the time that Pods have to end:

@@ -63,6 +63,7 @@ static struct err *gate_lets_in(struct serve *s, const struct router_ask *ask, c
 		return err_new(ERR_FORBIDDEN,
 			       "forbidden: a URL would outlive what lets an agent in");
 	gate_decide(s->gate, &what, &answer);
+	router_ask_review(ask);
 	if (answer.verdict == VERDICT_ASK)
 		return err_new(ERR_FORBIDDEN,
 			       "forbidden: connections of agent %s must be approved, and through "
@@ -98,6 +99,41 @@ static struct err *user_may_enter(struct serve *s, const struct access_target *w
 	if (!e && agent)
 		e = gate_lets_in(s, ask, who->user);
 	return e;
+}
+
+struct err *serve_may_have_url(struct serve *s, const struct access_target *who, const char *ns,
+			       const char *sandbox)
+{
+	autoptr(object) o = client_get(s->router_client, s->sandboxes, ns, sandbox);
+
+	if (gate_is_agent(who->user))
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: a URL would outlive what lets an agent in");
+	return user_may(
+		s, who,
+		&(struct server_entry){ ns, o ? sandbox_view(o)->pod_name : sandbox, "exec" });
+}
+
+/* Whether an agent would be let in again. */
+static bool may_stay(void *arg, const struct router_stay *stay)
+{
+	struct serve *s = arg;
+	const struct gate_ask what = { .user = stay->who,
+				       .ns = stay->ns,
+				       .sandbox = stay->sandbox,
+				       .door = gate_door_of_port(stay->port),
+				       .begun = true };
+	struct gate_answer answer;
+
+	gate_decide(s->gate, &what, &answer);
+	err_free(answer.why);
+	return answer.verdict == VERDICT_ALLOW;
+}
+
+void serve_review_router(struct serve *s)
+{
+	if (s->router)
+		router_review(s->router, may_stay, s);
 }
 
 /* A request through a tunnel: what its user may do. */
@@ -136,14 +172,16 @@ static struct err *header_may_enter(struct serve *s, const struct router_ask *as
 				&(struct server_entry){ ask->ns, pod, sub }, ret_user);
 }
 
+/* exec: why it may not run commands there, which counts where commands can be run; taken over. */
 static struct err *agent_may_enter(struct serve *s, const struct router_ask *ask, const char *pod,
-				   const char *user)
+				   const char *user, struct err *exec)
 {
-	autofree char *same = NULL, *again = NULL;
+	autoptr(err) no_exec = exec;
+	autofree char *same = NULL;
 	struct err *e = header_may_enter(s, ask, pod, "portforward", &same);
 
 	if (!e && gate_door_of_port(ask->port) == GATE_RUNTIME)
-		e = header_may_enter(s, ask, pod, "exec", &again);
+		e = take(no_exec);
 	return e ? e : gate_lets_in(s, ask, user);
 }
 
@@ -170,10 +208,8 @@ static struct err *may_enter(void *arg, const struct router_ask *ask, struct lis
 		return certificate_may_enter(s, ask, pod);
 	e = header_may_enter(s, ask, pod, "exec", &user);
 	router_ask_is(ask, "%s", user ? user : "");
-	if (gate_is_agent(user)) {
-		err_free(e);
-		return agent_may_enter(s, ask, pod, user);
-	}
+	if (gate_is_agent(user))
+		return agent_may_enter(s, ask, pod, user, e);
 	return explain_refusal(e, ask);
 }
 

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "client/access.h"
+#include "gate/gate.h"
 #include "node/node.h"
 #include "role/serve_priv.h"
 #include "server/server.h"
@@ -47,9 +48,55 @@ static struct err *may(void *arg, const struct access_target *who, const struct 
 							      .name = act->name,
 							      .sub = act->sub });
 
+	if (!e && act->pool)
+		e = server_may_claim(s->server, who, act->ns, act->pool);
 	record(s, who, act, e);
 	return e;
 }
+
+static struct err *may_use(void *arg, const struct access_target *who, const char *tool)
+{
+	return gate_may_use(((struct serve *)arg)->gate, who->user, tool);
+}
+
+static bool attached(void *arg, const struct access_target *who, const char *ns,
+		     const char *sandbox)
+{
+	return gate_attached(((struct serve *)arg)->gate, who->user, ns, sandbox);
+}
+
+static void each_attached(void *arg, const struct access_target *who, const char *ns,
+			  void (*fn)(void *fn_arg, const char *sandbox), void *fn_arg)
+{
+	gate_each_attached(((struct serve *)arg)->gate, who->user, ns, fn, fn_arg);
+}
+
+static bool minds_path(void *arg, const struct access_target *who, const char *ns,
+		       const struct access_deed *deed)
+{
+	const struct deed d = { .argv = deed->argv, .path = deed->path, .tool = deed->tool };
+
+	return gate_minds_path(((struct serve *)arg)->gate, who->user, ns, &d);
+}
+
+static void ask(void *arg, const struct access_ask *what, struct access_question *q)
+{
+	gate_ask(((struct serve *)arg)->gate, what, q);
+}
+
+static void cancel(void *arg, struct access_question *q)
+{
+	gate_cancel(((struct serve *)arg)->gate, q);
+}
+
+static const struct mcp_agents agents = {
+	.may_use = may_use,
+	.attached = attached,
+	.each_attached = each_attached,
+	.minds_path = minds_path,
+	.ask = ask,
+	.cancel = cancel,
+};
 
 static void visit(void *arg, struct http_request *req, const struct access_target *who)
 {
@@ -64,6 +111,7 @@ void serve_start_mcp(struct serve *s)
 						      .access = node_access(s->node),
 						      .version = CAY_VERSION,
 						      .may = may,
+						      .agents = &agents,
 						      .arg = s });
 	server_add_endpoint(s->server,
 			    &(struct server_endpoint){ .path = PATH, .visit = visit, .arg = s });

@@ -45,6 +45,10 @@ static void serve_done(struct serve *s)
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
 	front_free(s->front);
+	serve_stop_oversight(s);
+	serve_stop_page(s);
+	serve_stop_outlet(s);
+	serve_stop_identity(s);
 	serve_stop_hooks(s);
 	serve_stop_mcp(s);
 	if (s->server)
@@ -55,6 +59,8 @@ static void serve_done(struct serve *s)
 	serve_stop_gate(s);
 	control_free(s->control);
 	node_free(s->node);
+	client_free(s->oversight_client);
+	client_free(s->outlet_client);
 	client_free(s->hooks_client);
 	client_free(s->mcp_client);
 	client_free(s->router_client);
@@ -114,6 +120,8 @@ static struct err *start_server(struct serve *s)
 	s->mcp_client = server_client(s->server, "system:cay:mcp");
 	s->gate_client = server_client(s->server, "system:cay:gate");
 	s->hooks_client = server_client(s->server, "system:cay:hooks");
+	s->outlet_client = server_client(s->server, "system:cay:outlet");
+	s->oversight_client = server_client(s->server, "system:cay:oversight");
 	return NULL;
 }
 
@@ -156,6 +164,8 @@ static void write_metrics(void *arg, struct buf *b)
 			mcp.failed);
 	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
 	serve_hooks_metrics(s, b);
+	serve_identity_metrics(s, b);
+	serve_outlet_metrics(s, b);
 	audit_metrics(s->audit, b);
 	tracer_metrics(tracing_tracer(s->tracing), b);
 }
@@ -212,6 +222,7 @@ static struct err *start_roles(struct serve *s)
 		.store_is_new = server_store_is_new(s->server),
 		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
 		.no_egress = str_eq(settings_text(s->settings, "egress"), "none"),
+		.outlet = serve_wants_outlet(s),
 		.policy_may_open = settings_text(s->settings, "policy-may-open"),
 		.domain = settings_text(s->settings, "cluster-domain"),
 		.resolv_conf = settings_text(s->settings, "resolv-conf"),
@@ -243,8 +254,13 @@ static struct err *start_roles(struct serve *s)
 		.awaited_arg = s,
 		.tracer = tracing_tracer(s->tracing),
 	};
-	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
+	struct reach_judge judge;
+	struct err *e;
 
+	serve_start_gate(s);
+	judge = serve_judge(s);
+	node.reach = &judge;
+	e = node_start(s->loop, s->node_client, &node, &s->node);
 	if (e)
 		return e;
 	control.access = node_access(s->node);
@@ -255,7 +271,7 @@ static struct err *start_roles(struct serve *s)
 	if (e)
 		return err_wrap(e, "start controllers");
 	server_set_wake(s->server, wake_pod, s);
-	serve_start_gate(s);
+	serve_connect_gate(s);
 	return serve_start_router(s);
 }
 
@@ -353,6 +369,12 @@ static struct err *serve_start(struct serve *s)
 	if (!e) {
 		serve_start_mcp(s);
 		serve_start_hooks(s);
+		e = serve_start_identity(s);
+		if (!e)
+			e = serve_start_outlet(s);
+		if (!e)
+			serve_start_oversight(s);
+		serve_start_page(s);
 	}
 	if (!e)
 		e = server_listen(s->server);

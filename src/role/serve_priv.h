@@ -21,11 +21,16 @@ struct kinds;
 struct loop;
 struct mcp;
 struct node;
+struct outlet;
+struct oversight;
+struct page;
+struct reach_judge;
 struct router;
 struct server;
 struct settings;
 struct signal_watch;
 struct tracing;
+struct workload;
 struct trim;
 
 /*
@@ -39,7 +44,7 @@ struct serve {
 	struct kinds *kinds;
 	struct server *server;
 	struct client *node_client, *control_client, *router_client, *mcp_client, *gate_client,
-		*hooks_client;
+		*hooks_client, *outlet_client, *oversight_client;
 	struct node *node;
 	struct control *control;
 	struct gate *gate;
@@ -48,9 +53,15 @@ struct serve {
 	struct front *front;
 	struct mcp *mcp;
 	struct hooks *hooks;
-	struct audit *audit; /* NULL: there is no record */
+	struct workload *workload;
+	char *issuer;          /* of the tokens of sandboxes; NULL: not known yet */
+	struct outlet *outlet; /* NULL: it is off */
+	struct page *page;     /* NULL: it is off */
+	struct audit *audit;   /* NULL: there is no record */
 	char *audit_path;
 	struct ed25519 *audit_key;
+	unsigned char audit_public[32]; /* ED25519_KEY_LEN */
+	struct oversight *oversight;
 	struct tracing *tracing; /* NULL: nobody wants spans */
 	struct trim *trim;
 	const struct kind *sandboxes, *pods;
@@ -63,6 +74,8 @@ struct serve {
 
 /* gate.c: agents, and what they may enter */
 void serve_start_gate(struct serve *s);
+void serve_connect_gate(struct serve *s); /* once there is a node */
+struct reach_judge serve_judge(struct serve *s);
 void serve_stop_gate(struct serve *s);
 
 /* programs.c: the programs and the name that the settings do not have to say */
@@ -71,6 +84,10 @@ must_use struct err *serve_find_node_name(struct serve *s);
 
 /* entrance.c: the router, and who may use it */
 must_use struct err *serve_start_router(struct serve *s);
+/* Whether a signed URL for a port of the sandbox gives the user nothing that they do not have. */
+must_use struct err *serve_may_have_url(struct serve *s, const struct access_target *who,
+					const char *ns, const char *sandbox);
+void serve_review_router(struct serve *s); /* ends what agents are no longer let in for */
 
 /* mcp.c: tools for programs that drive language models */
 void serve_start_mcp(struct serve *s);
@@ -80,6 +97,24 @@ void serve_stop_mcp(struct serve *s);
 void serve_start_hooks(struct serve *s);
 void serve_stop_hooks(struct serve *s);
 void serve_hooks_metrics(const struct serve *s, struct buf *b);
+
+/* identity.c: who sandboxes are */
+must_use struct err *serve_start_identity(struct serve *s);
+void serve_stop_identity(struct serve *s);
+void serve_identity_metrics(const struct serve *s, struct buf *b);
+
+/* outlet.c: requests of sandboxes to the world, with credentials */
+bool serve_wants_outlet(const struct serve *s);
+must_use struct err *serve_start_outlet(struct serve *s);
+void serve_stop_outlet(struct serve *s);
+void serve_outlet_metrics(const struct serve *s, struct buf *b);
+
+/* oversight.c: the audit log and the overview, for pages */
+void serve_start_oversight(struct serve *s);
+void serve_stop_oversight(struct serve *s);
+/* page.c: the web page */
+void serve_start_page(struct serve *s);
+void serve_stop_page(struct serve *s);
 
 /* ways.c: how the router may be addressed, from the settings. Freed by ways_done(). */
 struct router_spec;

@@ -6,6 +6,8 @@
 
 static const char *const ways_out[] = { "internet", "none", NULL };
 
+static const char *const on_off[] = { "on", "off", NULL };
+
 static const char *const node_ports[] = { "loopback", "none", NULL };
 
 const struct setting serve_settings[] = {
@@ -27,6 +29,11 @@ const struct setting serve_settings[] = {
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",
 	  "Where sandboxes may connect to: `internet` (public addresses and nothing else) or `none`",
 	  .choices = ways_out },
+	{ "outlet", SETTING_CHOICE, "on", "ON|OFF",
+	  "Whether sandboxes find http://outlet.cay.internal, which puts Credentials into their requests: `on` (unless --egress is none) or `off`",
+	  .choices = on_off },
+	{ "outlet-ca", SETTING_TEXT, NULL, "FILE",
+	  "CA certificates, in PEM, by which the outlet verifies servers (by default those of the system)" },
 	{ "service-cidr", SETTING_TEXT, "10.96.0.0/16,fd00:10:96::/112", "BLOCK,BLOCK",
 	  "Where Services get their addresses: a private block of one family, or one of each" },
 	{ "node-ports", SETTING_CHOICE, "loopback", "WHERE",
@@ -83,6 +90,10 @@ const struct setting serve_settings[] = {
 	  "Pull images that are not there from their registries, with skopeo, as imagePullPolicy says: for machines whose Pods are made by people you trust" },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
 	  "Domain to use in status.serviceFQDN" },
+	{ "identity-domain", SETTING_TEXT, NULL, "NAME",
+	  "Trust domain of the identities of sandboxes, spiffe://NAME/ns/... (by default that of --cluster-domain)" },
+	{ "identity-issuer", SETTING_TEXT, NULL, "URL",
+	  "Where those who check tokens of sandboxes find /.well-known/openid-configuration (by default https://ADDR:PORT/identity of --listen)" },
 	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
 	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "sandbox-endpoint-slices", SETTING_BOOL, "false", NULL,
@@ -105,6 +116,9 @@ const struct setting serve_settings[] = {
 	  "Start although the store's log is damaged, and lose the commits after the damage" },
 	AUDIT_SETTINGS(
 		"Where each write and each entry into a sandbox is recorded, a line of JSON for each; - is standard output, none is nowhere (by default audit.log in the data directory)"),
+	{ "page", SETTING_CHOICE, "on", "ON|OFF",
+	  "Whether the web page is served under /ui of --listen: `on` or `off`; `cay ui` opens it",
+	  .choices = on_off },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
 	{ "router-host", SETTING_TEXT, NULL, "NAME,...",

@@ -208,11 +208,18 @@ void router_ask_is(const struct router_ask *ask, const char *fmt, ...)
 	va_end(ap);
 }
 
+void router_ask_review(const struct router_ask *ask)
+{
+	if (ask->review)
+		*ask->review = true;
+}
+
 /* The only decision about who may go in. */
 static void enter(struct router *r, struct http_request *req, struct route *route)
 {
 	char who[ROUTER_WHO_MAX] = "";
 	struct router_ask ask = { .who = who,
+				  .review = &route->review,
 				  .ns = route->ns,
 				  .sandbox = route->id,
 				  .port = route->port,
@@ -246,12 +253,7 @@ void router_resume(struct router *r, struct list *waiting)
 {
 	LIST_HEAD(now);
 
-	while (!list_empty(waiting)) {
-		struct list *link = waiting->next;
-
-		list_del(link);
-		list_add_tail(&now, link);
-	}
+	list_take_all(waiting, &now);
 	while (!list_empty(&now)) {
 		struct visit *v = list_first(&now, struct visit, on);
 		struct http_request *req = v->req;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/object.h"
+#include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -66,6 +67,7 @@ static struct err *check(struct router *r, struct http_request *req, struct rout
 	autoptr(object) sandbox = client_get(r->client, r->sandboxes, route->ns, route->id);
 	const struct pass_use u = { .route = route,
 				    .uid = sandbox ? sandbox->uid : NULL,
+				    .others_had = sandbox && sandbox_view(sandbox)->resets,
 				    .method = http_request_method(req),
 				    .path = http_request_path(req),
 				    .now = clock_wall() / 1000000 };

@@ -127,11 +127,28 @@ static void add_port(struct http_request *req, struct buf *b)
 		buf_add_str(b, colon);
 }
 
+static struct err *add_host(const struct router *r, const struct route *to, struct buf *b)
+{
+	autofree char *label = xasprintf("%u-%s", to->port, to->id);
+
+	if (!r->domain)
+		return err_new(ERR_INVALID, "routing by host is off; --router-domain switches it "
+					    "on");
+	if (strlen(label) > LABEL_MAX)
+		return err_new(ERR_INVALID,
+			       "%s has more than %d characters and cannot be part of a host name; "
+			       "ask for via: path",
+			       label, LABEL_MAX);
+	buf_printf(b, "%s.%s.%s", label, to->ns, r->domain);
+	return NULL;
+}
+
 static struct err *add_url(const struct mint *m, struct http_request *req, const struct wish *w,
 			   struct buf *b)
 {
 	const struct route *to = &m->route;
-	autofree char *label = xasprintf("%u-%s", to->port, to->id), *base = NULL;
+	autofree char *base = NULL;
+	struct err *e;
 
 	buf_add_str(b, to->secure ? "https://" : "http://");
 	if (w->by_path) {
@@ -141,15 +158,9 @@ static struct err *add_url(const struct mint *m, struct http_request *req, const
 		base = way_base(m->r->prefix, to);
 		buf_printf(b, "%s%s", str_or(http_request_header(req, "Host"), "localhost"), base);
 	} else {
-		if (!m->r->domain)
-			return err_new(ERR_INVALID, "routing by host is off; --router-domain "
-						    "switches it on");
-		if (strlen(label) > LABEL_MAX)
-			return err_new(ERR_INVALID,
-				       "%s has more than %d characters and cannot be "
-				       "part of a host name; ask for via: path",
-				       label, LABEL_MAX);
-		buf_printf(b, "%s.%s.%s", label, to->ns, m->r->domain);
+		e = add_host(m->r, to, b);
+		if (e)
+			return e;
 		add_port(req, b);
 	}
 	buf_add_str(b, *w->pass.path ? w->pass.path : "/");
@@ -177,33 +188,79 @@ static void tell(struct http_request *req, const char *url, const char *token, i
 	http_headers_done(&h);
 }
 
+/* The pass for a port of a sandbox that there is, malloc'd; w->pass says all of it then. */
+static struct err *seal(const struct router *r, const struct route *to, const char *peer,
+			struct wish *w, char **ret)
+{
+	autoptr(object) sandbox = client_get(r->client, r->sandboxes, to->ns, to->id);
+
+	if (!r->pass_key.bytes)
+		return err_new(ERR_INVALID, "this router signs no URLs");
+	if (!sandbox || (to->has_uid && !str_eq(to->uid, sandbox->uid)) ||
+	    (!to->has_uid && sandbox_view(sandbox)->in_pool))
+		return err_new(ERR_NOT_FOUND, "there is no sandbox %s in namespace %s", to->id,
+			       to->ns);
+	w->pass.port = to->port;
+	w->pass.expires = clock_wall() / 1000000 + w->ttl;
+	(void)snprintf(w->pass.ns, sizeof(w->pass.ns), "%s", to->ns);
+	(void)snprintf(w->pass.id, sizeof(w->pass.id), "%s", to->id);
+	(void)snprintf(w->pass.uid, sizeof(w->pass.uid), "%s", sandbox->uid);
+	*ret = pass_seal(&r->pass_key, PASS_URL, &w->pass);
+	log_info("signed a URL", KV("sandbox", to->id), KV("namespace", to->ns),
+		 KV("port", to->port), KV("ttl_s", w->ttl), KV("peer", peer));
+	return NULL;
+}
+
 static struct err *sign(const struct mint *m, struct http_request *req, struct wish *w)
 {
-	autoptr(object) sandbox =
-		client_get(m->r->client, m->r->sandboxes, m->route.ns, m->route.id);
 	autofree char *token = NULL;
 	autobuf url = { 0 };
+	struct err *e = add_url(m, req, w, &url);
+
+	if (!e)
+		e = seal(m->r, &m->route, http_request_peer(req), w, &token);
+	if (!e)
+		tell(req, buf_str(&url), token, w->pass.expires);
+	return e;
+}
+
+bool router_signs_urls(const struct router *r)
+{
+	return r->pass_key.bytes && r->domain;
+}
+
+/* With TLS where it has been set up for names that others know. */
+static bool is_secure(const struct router *r)
+{
+	return *r->secure.address && (!*r->plain.address || !(str_eq(r->domain, "localhost") ||
+							      str_ends(r->domain, ".localhost")));
+}
+
+struct err *router_sign_url(struct router *r, const struct router_url *ask, char **ret,
+			    int64_t *ret_expires)
+{
+	struct route to = { .port = ask->port };
+	struct wish w = { .ttl = ask->ttl_s };
+	autofree char *token = NULL;
+	autobuf url = { 0 };
+	const char *colon;
 	struct err *e;
 
-	if (!m->r->pass_key.bytes)
-		return err_new(ERR_INVALID, "this router signs no URLs");
-	if (!sandbox || (m->route.has_uid && !str_eq(m->route.uid, sandbox->uid)) ||
-	    (!m->route.has_uid && sandbox_view(sandbox)->in_pool))
-		return err_new(ERR_NOT_FOUND, "there is no sandbox %s in namespace %s", m->route.id,
-			       m->route.ns);
-	e = add_url(m, req, w, &url);
+	if (strlen(ask->ns) >= sizeof(to.ns) || strlen(ask->sandbox) >= sizeof(to.id))
+		return err_new(ERR_NOT_FOUND, "there is no sandbox %s in namespace %s",
+			       ask->sandbox, ask->ns);
+	memcpy(to.ns, ask->ns, strlen(ask->ns) + 1);
+	memcpy(to.id, ask->sandbox, strlen(ask->sandbox) + 1);
+	to.secure = is_secure(r);
+	buf_add_str(&url, to.secure ? "https://" : "http://");
+	e = add_host(r, &to, &url);
+	if (!e)
+		e = seal(r, &to, ask->from, &w, &token);
 	if (e)
 		return e;
-	w->pass.port = m->route.port;
-	w->pass.expires = clock_wall() / 1000000 + w->ttl;
-	(void)snprintf(w->pass.ns, sizeof(w->pass.ns), "%s", m->route.ns);
-	(void)snprintf(w->pass.id, sizeof(w->pass.id), "%s", m->route.id);
-	(void)snprintf(w->pass.uid, sizeof(w->pass.uid), "%s", sandbox->uid);
-	token = pass_seal(&m->r->pass_key, PASS_URL, &w->pass);
-	log_info("signed a URL", KV("sandbox", m->route.id), KV("namespace", m->route.ns),
-		 KV("port", m->route.port), KV("ttl_s", w->ttl),
-		 KV("peer", http_request_peer(req)));
-	tell(req, buf_str(&url), token, w->pass.expires);
+	colon = strrchr(to.secure ? r->secure.address : r->plain.address, ':');
+	*ret = xasprintf("%s%s/?" ENTRY_PARAM "=%s", buf_str(&url), colon ? colon : "", token);
+	*ret_expires = w.pass.expires;
 	return NULL;
 }
 

@@ -4,7 +4,6 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "loop/loop.h"
@@ -45,10 +44,11 @@ struct proxy {
 	struct http_request *req; /* NULL: a tunnel */
 	struct http_exchange *x;  /* NULL: not connected, or over */
 	struct route route;
-	char *who;     /* went in, for the record; NULL: nobody asks */
+	char *who;     /* went in, for the record and for reviews; NULL: nobody asks */
 	char addr[64]; /* of the sandbox, once it was found */
 	struct waiter waiter;
-	struct list link;    /* in router.requests, or in router.tunnels */
+	struct list link; /* in router.requests, or in router.tunnels */
+	struct list on_stays;
 	struct timer *timer; /* the end of a hold, or the next try */
 	usec started, deadline, hold_until, retry_until;
 	int64_t body_len;  /* < 0: chunked */
@@ -93,6 +93,7 @@ static void proxy_free(struct proxy *p)
 {
 	unhold(p);
 	list_del(&p->link);
+	list_del(&p->on_stays);
 	if (p->x)
 		http_exchange_cancel(p->x);
 	timer_free(p->timer);
@@ -271,6 +272,50 @@ void proxy_cut(struct list *tunnel)
 	proxy_free(p);
 }
 
+/* What let it in is gone. */
+static void evict(struct proxy *p)
+{
+	static const char why[] = "forbidden: what let this request in is no longer there";
+
+	if (!p->req) {
+		proxy_cut(&p->link);
+		return;
+	}
+	if (p->answered && !p->x)
+		return; /* nothing goes in or comes out any more */
+	if (p->x)
+		http_exchange_cancel(take(p->x));
+	if (p->answered) {
+		http_respond_abort(p->req);
+		return;
+	}
+	unhold(p);
+	if (p->timer)
+		timer_clear(p->timer);
+	p->status = 403;
+	p->answered = true;
+	router_answer(p->req, 403, "%s", why);
+}
+
+/* Each is taken from the list of those that are left: the end of one may end others. */
+void router_review(struct router *r, bool (*stays)(void *arg, const struct router_stay *s),
+		   void *arg)
+{
+	struct router_stay s;
+	struct proxy *p;
+	LIST_HEAD(left);
+
+	list_take_all(&r->stays, &left);
+	while (!list_empty(&left)) {
+		p = list_first(&left, struct proxy, on_stays);
+		list_del(&p->on_stays);
+		list_add_tail(&r->stays, &p->on_stays);
+		s = (struct router_stay){ p->who, p->route.ns, p->route.id, p->route.port };
+		if (!stays(arg, &s))
+			evict(p);
+	}
+}
+
 static void on_tunnel_done(void *arg)
 {
 	struct proxy *p = arg;
@@ -309,17 +354,6 @@ static void become_tunnel(struct proxy *p, struct http_headers *h)
 	p->pump = pump_start(down, up, on_tunnel_done, p);
 }
 
-static int64_t length_of(const struct http_headers *h)
-{
-	const char *text = http_headers_get(h, "Content-Length");
-	int64_t len = -1;
-
-	if (text && !http_headers_get(h, "Transfer-Encoding"))
-		err_free(parse_int(text, 0, INT64_MAX,
-				   &len)); /* else the body ends with the stream */
-	return len;
-}
-
 static void on_head(void *arg, int status, struct http_headers *h)
 {
 	struct proxy *p = arg;
@@ -339,7 +373,7 @@ static void on_head(void *arg, int status, struct http_headers *h)
 			      p->upgrade ? "Too many open tunnels." : no_upgrade);
 		return;
 	}
-	length = p->grpc ? -1 : length_of(h); /* trailers follow */
+	length = p->grpc ? -1 : http_headers_length(h); /* trailers follow */
 	http_headers_del_hop_by_hop(h);
 	answer_headers(h,
 		       &(struct answer){ &p->route, p->r->prefix, p->addr, p->r->spec.no_rewrite });
@@ -575,7 +609,10 @@ void proxy_start(struct router *r, struct http_request *req, const struct route 
 	p->r = r;
 	p->req = req;
 	p->route = *route;
-	p->who = r->spec.audit ? xstrdup(who) : NULL;
+	p->who = r->spec.audit || route->review ? xstrdup(who) : NULL;
+	list_init(&p->on_stays);
+	if (route->review)
+		list_add_tail(&r->stays, &p->on_stays);
 	p->waiter.look = look_again;
 	list_init(&p->link);
 	p->started = clock_mono();

@@ -159,6 +159,7 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	list_init(&r->woken);
 	list_init(&r->requests);
 	list_init(&r->tunnels);
+	list_init(&r->stays);
 	list_init(&r->visits);
 	r->holds = map_new(free);
 	r->waker = timer_new(l, holds_wake, r);

@@ -146,19 +146,46 @@ struct router_ask {
 	struct http_request *request; /* its Authorization is never passed on to the sandbox */
 	/* For the record: who that turned out to be, also if they may not go in. The policy sets it
 	 * with router_ask_is(). */
-	char *who; /* ROUTER_WHO_MAX bytes; "" before */
+	char *who;    /* ROUTER_WHO_MAX bytes; "" before */
+	bool *review; /* set by router_ask_review() */
 };
 enum {
 	ROUTER_WHO_MAX = 513, /* what is longer is cut, as in the audit log */
 };
 #define ROUTER_LOCAL "uid %u of this machine" /* a user of it, by their number */
 void router_ask_is(const struct router_ask *ask, const char *fmt, ...) printf_like(2, 3);
+/* What is let in is asked about again by router_review(), under the name of router_ask_is(). */
+void router_ask_review(const struct router_ask *ask);
 /* A POST there, by header, asks for a signed URL. */
 #define ROUTER_MINT_PATH "/.cay/url"
+/*
+ * The same for the page, by host, on the router's own port: it asks nobody whether that is allowed.
+ * *ret is malloc'd. ERR_NOT_FOUND: there is no such Sandbox.
+ */
+struct router_url {
+	const char *ns, *sandbox, *from; /* from: the peer, for the log */
+	uint16_t port;
+	int64_t ttl_s;
+};
+bool router_signs_urls(const struct router *r); /* it has a key, and a domain */
+must_use struct err *router_sign_url(struct router *r, const struct router_url *ask, char **ret,
+				     int64_t *ret_expires);
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask,
 				     struct list **ret_wait);
 void router_set_policy(struct router *r, router_policy decide, void *arg);
 void router_resume(struct router *r, struct list *waiting);
+
+/*
+ * Ends the requests and tunnels that are reviewed and that stays() does not want: with 403 if they
+ * have got no answer yet, otherwise by cutting them off. Others cost nothing. Not from within a
+ * callback of a request.
+ */
+struct router_stay {
+	const char *who, *ns, *sandbox;
+	uint16_t port;
+};
+void router_review(struct router *r, bool (*stays)(void *arg, const struct router_stay *s),
+		   void *arg);
 
 /* No new connections; requests under way and tunnels go on. router_idle(): they have ended. */
 void router_drain(struct router *r);

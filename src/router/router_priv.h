@@ -229,6 +229,7 @@ struct router {
 		*waker; /* looks at them in the next turn, outside of the write that changed it */
 	struct list requests; /* under way: struct proxy.link */
 	struct list tunnels;  /* upgraded connections: struct proxy.link */
+	struct list stays;    /* requests and tunnels that may have to end: struct proxy.on_stays */
 	struct router_stats stats;
 	usec refusals_quiet_until; /* until then, they are only counted: */
 	uint64_t n_unlogged;

@@ -286,7 +286,9 @@ static void visit_endpoint(const struct server_endpoint *e, struct call *c)
 	const struct access_target who = { .user = c->user.name,
 					   .from = c->from,
 					   .groups = c->user.groups,
-					   .account_ns = c->user.sa_ns };
+					   .account_ns = c->user.sa_ns,
+					   .by = c->user.by,
+					   .expires = c->ends };
 
 	e->visit(e->arg, c->req, &who);
 	c->req = NULL;

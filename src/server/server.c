@@ -6,15 +6,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/cay/cay.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/registry.h"
+#include "api/view_sandbox.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "client/access.h"
 #include "client/token.h"
+#include "json/json.h"
 #include "loop/loop.h"
 #include "net/http_server.h"
 #include "net/stream.h"
@@ -25,6 +29,7 @@
 #include "server/auth/rbac.h"
 #include "server/call/body.h"
 #include "server/call/count.h"
+#include "server/call/status.h"
 #include "server/data/data.h"
 #include "server/http_priv.h"
 #include "server/local/local.h"
@@ -92,6 +97,8 @@ static bool changes_rights(struct server *s, struct object *o, bool gone)
 	if (!o)
 		return false; /* of a kind that is not served */
 	s->aggregates |= o->kind == s->objects.cluster_role;
+	if (o->kind == s->objects.sandbox)
+		return !gone && sandbox_view(o)->is_private; /* others leave it */
 	return rbac_changed(s->by.rbac, o, gone) || o->kind == s->objects.agent || /* its keys */
 	       (gone && (o->kind == s->objects.service_account || is_record(s, o)));
 }
@@ -241,7 +248,9 @@ static struct err *guard(void *arg, const struct op *op, const struct json *obj,
 	};
 	struct err *e = escalation_check(&s->by, &s->objects, &w);
 
-	return e ? e : agent_write_check(&s->by, &s->objects, &says);
+	if (!e)
+		e = agent_write_check(&s->by, &s->objects, &says);
+	return e ? e : private_write_check(&s->by, &says);
 }
 
 /* Of "system:serviceaccount:NAMESPACE:NAME". */
@@ -260,6 +269,25 @@ static struct err *account_gone(const struct server *s, const char *user, const 
 	if (!ns || objects_find(os, os->service_account, ns, account_name(user)))
 		return NULL;
 	return err_new(ERR_UNAUTHENTICATED, "the service account no longer exists");
+}
+
+/* The credential that it was opened with is still valid. */
+static bool still_known(void *arg, const struct call *c)
+{
+	struct server *s = arg;
+
+	if (call_end(c) && call_end(c) <= clock_wall() / 1000000)
+		return !wall_stands("open-watches");
+	ends_name(&s->front.calls.ends, call_end(c));
+	return true;
+}
+
+static void on_end(void *arg)
+{
+	struct server *s = arg;
+
+	watchers_recheck(&s->watchers, still_known, s);
+	streams_recheck(&s->streams, still_known, s);
 }
 
 /* What is open stays so only as long as it could be opened again. */
@@ -290,6 +318,17 @@ static void on_rights_changed(void *arg)
 	deferred_cancel(&s->rights_changed); /* what that wrote needs no second look */
 }
 
+/* A Service leads to Pods that the call was not authorised for: what is Private is not woken for
+ * others. Agents are refused by the gate, when they go in. */
+static struct err *may_wake(void *arg, const struct call *c, const char *pod)
+{
+	const struct server *s = arg;
+
+	if (str_in(GROUP_OF_AGENTS, c->user.groups))
+		return NULL;
+	return private_check_pod(&s->by, &c->user, c->route.ns, pod);
+}
+
 static struct server *server_new(struct loop *l, const struct server_spec *spec)
 {
 	struct server *s = xnew(struct server);
@@ -314,6 +353,8 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	waiters_init(&s->waiters, &s->objects, l);
 	watchers_init(&s->watchers, &s->objects, l);
 	streams_init(&s->streams, &s->objects, l);
+	s->streams.may_wake = may_wake;
+	s->streams.may_wake_arg = s;
 	s->front = (struct front){
 		.tokens = &s->tokens,
 		.by = &s->by,
@@ -328,6 +369,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->front.calls.counts = call_counts_new();
 	s->pages.calls = s->front.calls.counts;
 	slices_init(&s->front.calls.slices, l);
+	ends_init(&s->front.calls.ends, l, on_end, s);
 	effort_init(&s->front.calls.effort);
 	budget_init(&s->front.calls.budget, spec->max_conns ? spec->max_conns : CALLS_MAX);
 	return s;
@@ -482,6 +524,40 @@ struct token_issuer server_token_issuer(struct server *s)
 	return (struct token_issuer){ .issue = token_for_pod, .arg = &s->tokens };
 }
 
+struct err *server_sign_for_others(struct server *s, const char *claims, char **ret)
+{
+	return tls_token_sign_for_others(s->keys.sa_key, claims, ret);
+}
+
+struct err *server_page_token(struct server *s, const struct access_target *who, int64_t expires,
+			      char **ret)
+{
+	return page_token_sign(s->keys.sa_key, who, expires, ret);
+}
+
+const char *server_no_page(const struct access_target *who)
+{
+	return page_refusal(who);
+}
+
+bool server_shows_group(const char *group)
+{
+	return !group_is_bond(group);
+}
+
+const char *server_token_keys(const struct server *s)
+{
+	return s->pages.jwks;
+}
+
+bool server_is_audience(const struct server *s, const char *audience)
+{
+	autofree char *address = xasprintf("https://%s", server_address(s));
+
+	return str_eq(audience, TOKEN_ISSUER) || str_eq(audience, s->tokens.agents.audience) ||
+	       str_eq(audience, address);
+}
+
 const char *server_ca_cert(const struct server *s)
 {
 	return s->keys.ca.cert_pem;
@@ -497,10 +573,33 @@ static enum verb verb_of(const char *name)
 	return v;
 }
 
+static struct user user_of(const struct access_target *who)
+{
+	static const char *const none[] = { NULL };
+
+	return (struct user){ .name = who->user,
+			      .groups = who->groups ? who->groups : none,
+			      .sa_ns = who->account_ns };
+}
+
+struct err *server_may_pass(struct server *s, const struct access_target *who)
+{
+	const struct user u = user_of(who);
+
+	return private_check_pod(&s->by, &u, str_or(who->ns, ""), str_or(who->pod, ""));
+}
+
+struct err *server_may_claim(struct server *s, const struct access_target *who, const char *ns,
+			     const char *pool)
+{
+	const struct user u = user_of(who);
+
+	return private_check_claim(&s->by, &u, ns, pool);
+}
+
 struct err *server_user_may(struct server *s, const struct access_target *who,
 			    const struct server_act *act)
 {
-	static const char *const none[] = { NULL };
 	const struct call c = {
 		.route = { .resource = true,
 			   .verb = verb_of(act->verb),
@@ -511,9 +610,7 @@ struct err *server_user_may(struct server *s, const struct access_target *who,
 			   .name = str_or(act->name, ""),
 			   .sub = str_or(act->sub, ""),
 			   .path = "" },
-		.user = { .name = who->user,
-			  .groups = who->groups ? who->groups : none,
-			  .sa_ns = who->account_ns },
+		.user = user_of(who),
 	};
 
 	struct err *e = account_gone(s, who->user, who->account_ns);
@@ -521,6 +618,53 @@ struct err *server_user_may(struct server *s, const struct access_target *who,
 	if (!e)
 		e = credential_check(&s->objects, c.user.groups);
 	return e ? e : authorise(&s->by, &c);
+}
+
+struct err *server_user_may_get(struct server *s, const struct access_target *who, const char *path)
+{
+	const struct call c = {
+		.method = "GET",
+		.route = { .group = "",
+			   .version = "",
+			   .plural = "",
+			   .ns = "",
+			   .name = "",
+			   .sub = "",
+			   .path = path },
+		.user = user_of(who),
+	};
+	struct err *e = account_gone(s, who->user, who->account_ns);
+
+	if (!e)
+		e = credential_check(&s->objects, c.user.groups);
+	return e ? e : authorise(&s->by, &c);
+}
+
+void server_refuse(struct http_request *req, struct err *e)
+{
+	server_refuse_with(req, e, &(struct http_headers){ 0 });
+}
+
+int server_status(const struct err *e)
+{
+	return status_of(err_code(e));
+}
+
+void server_refuse_with(struct http_request *req, struct err *e, const struct http_headers *more)
+{
+	autoptr(json_doc) d = status_failure(e, &(struct status_about){ 0 });
+	struct http_headers h = { 0 };
+	autobuf b = { 0 };
+
+	for (size_t i = 0; i < more->n; i++)
+		http_headers_add(&h, more->list[i].name, more->list[i].value);
+	if (status_retries(err_code(e)) && !http_headers_get(&h, "Retry-After"))
+		http_headers_add(&h, "Retry-After", "1");
+	json_write(json_root(d), &b);
+	http_respond(req, status_of(err_code(e)), &h,
+		     (struct http_body){ "application/json", buf_head(&b), b.len });
+	http_headers_done(&h);
+	err_free(e);
 }
 
 void server_add_endpoint(struct server *s, const struct server_endpoint *e)
@@ -585,6 +729,7 @@ void server_free(struct server *s)
 	slices_done(&s->front.calls.slices);
 	budget_done(&s->front.calls.budget);
 	effort_done(&s->front.calls.effort);
+	ends_done(&s->front.calls.ends);
 	call_counts_free(s->front.calls.counts);
 	tls_ctx_unref(s->tls);
 	keys_done(&s->keys);

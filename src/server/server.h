@@ -12,6 +12,7 @@ struct access_target;
 struct audit;
 struct buf;
 struct client;
+struct http_headers;
 struct http_request;
 struct kinds;
 struct loop;
@@ -82,6 +83,14 @@ must_use struct err *server_may_enter(struct server *s, const char *authorizatio
  */
 must_use struct err *server_user_may(struct server *s, const struct access_target *who,
 				     const struct server_act *act);
+/* The same for a path that belongs to no resource: whether they may get it (nonResourceURLs). */
+must_use struct err *server_user_may_get(struct server *s, const struct access_target *who,
+					 const char *path);
+/* Whether what is Private lets the user in: the Sandbox of the Pod in who, and the template that
+ * the pool's claims are made of. */
+must_use struct err *server_may_pass(struct server *s, const struct access_target *who);
+must_use struct err *server_may_claim(struct server *s, const struct access_target *who,
+				      const char *ns, const char *pool);
 
 /*
  * An endpoint: a path that another part of this process answers, whatever the method. visit() gets
@@ -99,15 +108,36 @@ struct server_endpoint {
 	bool open;
 };
 enum {
-	SERVER_ENDPOINTS_MAX = 4,
+	SERVER_ENDPOINTS_MAX = 16,
 };
 void server_add_endpoint(struct server *s, const struct server_endpoint *e); /* copied */
 void server_del_endpoint(struct server *s, const char *path);
+/* Answers a request of an endpoint as the server answers its own that fail: with a Status, and with
+ * these headers. Takes e over. */
+void server_refuse(struct http_request *req, struct err *e);
+void server_refuse_with(struct http_request *req, struct err *e, const struct http_headers *more);
+int server_status(const struct err *e); /* of HTTP, that they answer with */
 /* The CA of this instance, which signs certificates of the API server and its users. */
 const struct tls_pair *server_ca(const struct server *s);
 const char *server_ca_cert(const struct server *s); /* its certificate, PEM */
 /* Who issues tokens to the Pods of a node in this process, until the server is freed. */
 struct token_issuer server_token_issuer(struct server *s);
+/*
+ * Tokens that others check, with the key of those of service accounts: to this server they are
+ * none. claims is JSON; *ret is malloc'd.
+ */
+must_use struct err *server_sign_for_others(struct server *s, const char *claims, char **ret);
+/*
+ * Sessions of the web page: a token for who, with all of their groups, until then (seconds since
+ * 1970); *ret is malloc'd. server_no_page(): why they get none, or NULL.
+ */
+must_use struct err *server_page_token(struct server *s, const struct access_target *who,
+				       int64_t expires, char **ret);
+const char *server_no_page(const struct access_target *who);
+bool server_shows_group(const char *group); /* to its user: it is no bond of a credential */
+const char *server_token_keys(const struct server *s); /* a JSON Web Key Set that checks them */
+/* Whether tokens for this audience are for this server. */
+bool server_is_audience(const struct server *s, const char *audience);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

@@ -91,6 +91,7 @@ struct tls_identity *tls_identity_of(const SSL *ssl)
 	if (SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE || SSL_get_verify_result(ssl) != X509_V_OK)
 		return id;
 	id->expires = tls_not_after(x);
+	id->peer.expires = id->expires / 1000000;
 	read_subject(X509_get_subject_name(x), &id->peer);
 	read_alt(x, &id->peer);
 	return id;

@@ -55,6 +55,7 @@ struct tls_peer {
 	char *alt;  /* the first SPIFFE ID among its names, else the first DNS name; NULL: none */
 	char **groups;
 	size_t n_groups;
+	int64_t expires; /* seconds since 1970 */
 };
 /* NULL unless it sent a certificate that is verified and has not expired. The stream keeps it. */
 const struct tls_peer *tls_peer_of(const struct stream *s);
@@ -88,6 +89,9 @@ must_use struct err *tls_cert_key_id(const char *cert_pem, unsigned char ret[32]
  * the header.
  */
 must_use struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret);
+/* With "typ":"JWT" in the header: for others to check, with tls_token_keys(). To tls_token_verify()
+ * it is no token. */
+must_use struct err *tls_token_sign_for_others(const char *key_pem, const char *claims, char **ret);
 /*
  * Returns the claims if the signature is valid, otherwise ERR_UNAUTHENTICATED. Checking times and
  * audiences is up to the caller.

@@ -10,7 +10,8 @@
  * P-256 and SHA-256.
  *
  * The header is a function of the key alone, {"alg":"ES256","kid":"..."}, and only exactly that
- * header is accepted: the bearer of a token cannot choose an algorithm.
+ * header is accepted: the bearer of a token cannot choose an algorithm, and a token for others,
+ * whose header says "typ":"JWT" too, is none here whatever its claims say.
  */
 enum {
 	TOKEN_MAX = 16 * 1024,
@@ -20,19 +21,19 @@ enum {
 struct token_key {
 	char *pem;
 	struct signing_key *key;
-	char *head; /* encoded */
+	char *head, *head_for_others; /* encoded */
 };
 
 static _Thread_local struct token_key last;
 
-static char *head_for(const struct signing_key *key)
+static char *head_for(const struct signing_key *key, const char *more)
 {
 	unsigned char id[SHA256_LEN];
 	autofree char *kid = NULL, *text = NULL;
 
 	signing_key_id(key, id);
 	kid = base64_encode(id, sizeof(id), true);
-	text = xasprintf("{\"alg\":\"ES256\",\"kid\":\"%s\"}", kid);
+	text = xasprintf("{\"alg\":\"ES256\",\"kid\":\"%s\"%s}", kid, more);
 	return base64_encode(text, strlen(text), true);
 }
 
@@ -51,29 +52,43 @@ static struct err *key_get(const char *pem, struct token_key **ret)
 		explicit_bzero(last.pem, strlen(last.pem));
 	free(last.pem);
 	free(last.head);
+	free(last.head_for_others);
 	signing_key_free(last.key);
-	last = (struct token_key){ .pem = xstrdup(pem), .key = key, .head = head_for(key) };
+	last = (struct token_key){ .pem = xstrdup(pem),
+				   .key = key,
+				   .head = head_for(key, ""),
+				   .head_for_others = head_for(key, ",\"typ\":\"JWT\"") };
 	return NULL;
 }
 
-struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret)
+static struct err *sign(const struct token_key *k, const char *head, const char *claims, char **ret)
 {
-	autofree char *body = NULL, *text = NULL, *sig = NULL;
+	autofree char *body = base64_encode(claims, strlen(claims), true);
+	autofree char *text = xasprintf("%s.%s", head, body), *sig = NULL;
 	unsigned char raw[SIGNATURE_LEN];
-	struct token_key *k;
-	struct err *e;
+	struct err *e = signing_key_sign(k->key, text, strlen(text), raw);
 
-	e = key_get(key_pem, &k);
-	if (e)
-		return e;
-	body = base64_encode(claims, strlen(claims), true);
-	text = xasprintf("%s.%s", k->head, body);
-	e = signing_key_sign(k->key, text, strlen(text), raw);
 	if (e)
 		return err_wrap(e, "sign token");
 	sig = base64_encode(raw, sizeof(raw), true);
 	*ret = xasprintf("%s.%s", text, sig);
 	return NULL;
+}
+
+struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret)
+{
+	struct token_key *k;
+	struct err *e = key_get(key_pem, &k);
+
+	return e ? e : sign(k, k->head, claims, ret);
+}
+
+struct err *tls_token_sign_for_others(const char *key_pem, const char *claims, char **ret)
+{
+	struct token_key *k;
+	struct err *e = key_get(key_pem, &k);
+
+	return e ? e : sign(k, k->head_for_others, claims, ret);
 }
 
 /* The bearer of a token is not told in detail why it was rejected. */

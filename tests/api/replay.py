@@ -14,9 +14,11 @@ names its objects so that it meets no other. A request is a dict:
     see      paths into the answer (metadata.labels, items.0.spec, resources.name=pods); only these are compared
     drop     paths into the answer that are not compared
 
-"$uid:PATH" and "$version:PATH" anywhere in it stand for uid and resourceVersion of the object that GET of PATH shows now.
+"$uid:PATH" and "$version:PATH" anywhere in it stand for uid and resourceVersion of the object that GET of PATH shows now,
+and "$AGO" for a time 320 days before this run.
 """
 import base64
+import datetime
 import http.client
 import importlib.util
 import json
@@ -31,6 +33,8 @@ JSON = "application/json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# The same age on every day; the hour is more than a run takes.
+LONG_AGO = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=320, hours=1)).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
 
 
 def stories(name):
@@ -89,7 +93,7 @@ def text_of(part, name):
 
 
 def filled(server, text, ns):
-    text = text.replace("$NS", ns)
+    text = text.replace("$NS", ns).replace("$AGO", LONG_AGO)
 
     def value(match):
         meta = server.object(match[2])["metadata"]

@@ -45,7 +45,7 @@ VOLUME = Kind(CORE, "persistentvolumes", "PersistentVolume",
                         "hostPath": {"path": "/tmp/x"}}}, namespaced=False, drop=("status",))
 EVENT = Kind(CORE, "events", "Event", {"involvedObject": {"kind": "Pod", "namespace": "$NS", "name": "p"}, "reason": "R", "message": "m",
                                        "type": "Normal", "source": {"component": "c"}, "count": 1,
-                                       "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z"})
+                                       "firstTimestamp": "$AGO", "lastTimestamp": "$AGO"})
 NAMESPACE = Kind(CORE, "namespaces", "Namespace", namespaced=False)
 POD = Kind(CORE, "pods", "Pod", {"spec": POD_SPEC}, drop=RUNNING)
 NODE = Kind(CORE, "nodes", "Node", namespaced=False, drop=("status", "spec.taints"))
@@ -63,7 +63,7 @@ BINDING = Kind(RBAC, "rolebindings", "RoleBinding", {"roleRef": REF, "subjects":
 CLUSTER_BINDING = Kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", {"roleRef": REF, "subjects": WHO}, namespaced=False)
 NEW_EVENT = Kind("/apis/events.k8s.io/v1", "events", "Event",
                  {"regarding": {"kind": "Pod", "namespace": "$NS", "name": "p"}, "reason": "R", "note": "m", "type": "Normal", "action": "a",
-                  "reportingController": "example.com/c", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"})
+                  "reportingController": "example.com/c", "reportingInstance": "i", "eventTime": "$AGO"})
 TEMPLATE = Kind(EXTENSIONS, "sandboxtemplates", "SandboxTemplate", {"spec": {"podTemplate": {"spec": {"containers": [CONTAINER]}}}})
 SANDBOX = Kind(AGENTS, "sandboxes", "Sandbox", {"spec": {"operatingMode": "Suspended",
                                                          "podTemplate": {"spec": {"containers": [CONTAINER]}}}}, drop=("status",))

@@ -121,6 +121,12 @@ class Raw:
         conn.close()
         return answer.status, answer.headers, json.loads(text) if text.startswith((b"{", b"[")) else text
 
+    def leave(self, body):
+        """Sends it and does not wait for the answer."""
+        conn = self.conn()
+        conn.request("POST", self.path, json.dumps(body), self.headers)
+        conn.close()
+
     def open(self, version=VERSION):
         """Opens a session, which everything that follows is sent in."""
         status, headers, answer = self.send(request("initialize", protocolVersion=version, capabilities={},

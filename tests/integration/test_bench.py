@@ -283,6 +283,70 @@ def test_the_router_is_measured_beside_other_proxies(cay):
         assert (f"router {other} connections=10" in rows) != (f"{other} is left out" in err)
 
 
+# -- cay bench gate -----------------------------------------------------------------------------------------------------------
+
+DOORS = ["exec", "execute", "get", "review"]
+WARM_UP = 3  # turns of each row that are not counted
+
+
+@pytest.fixture(scope="module")
+def gate_report(cay):
+    began = os.path.getsize(os.path.join(cay.data_dir, "audit.log"))
+    code, out, err = finished(cay, "--runs", "10", "--agents", "9", "--agent-sessions", "12", "-o", "json", suite="gate")
+    assert code == 0, err
+    with open(os.path.join(cay.data_dir, "audit.log")) as f:
+        f.seek(began)
+        entries = [r for r in map(json.loads, f) if r.get("verb") == "connect"]
+    return {r["name"]: r for r in json.loads(out)["rows"]}, entries
+
+
+@pytest.mark.parametrize("where", ["", ", beside 9 agents", ", among 3 attachments"])
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_is_measured_by_a_user_and_by_an_agent(gate_report, door, where):
+    user, agent = (gate_report[0][f"{door} by {who}{where}"] for who in ("a user", "an agent"))
+    for row in (user, agent):
+        assert row["n"] == 10 and row["failures"] == 0 and 0 < row["p10_us"] <= row["p50_us"] and row["loop_cpu_us"] > 0, row
+    assert not {"p10_ratio", "p50_ratio", "loop_cpu_ratio"} & set(user)
+    for key in ("p10", "p50", "loop_cpu"):
+        assert agent[f"{key}_ratio"] == pytest.approx(agent[f"{key}_us"] / user[f"{key}_us"]), key
+
+
+@pytest.mark.parametrize("scenario,name", [("doors", "doors"), ("crowd", "visitor")])
+def test_both_come_in_as_who_they_are_and_equally_often(gate_report, scenario, name):
+    """At the router too, which would let in root without asking who it is."""
+    rows, entries = gate_report
+    measured = [r for r in rows.values() if r["scenario"] == scenario]
+    came = {who: [e for e in entries if e["user"].startswith(f"{who}:bench-") and e["user"].endswith(f":{name}")]
+            for who in ("system:serviceaccount", "cay:agent")}
+    for who, word in (("system:serviceaccount", "by a user"), ("cay:agent", "by an agent")):
+        turns = sum(r["n"] + WARM_UP for r in measured if word in r["name"] and not r["name"].startswith("review"))
+        assert turns and len(came[who]) == turns, (who, turns, len(came[who]))
+        assert {e["resource"] for e in came[who]} == {"pods", "sandboxes"}
+
+
+def test_a_crowd_has_its_memory_and_its_time_and_a_change_is_measured(gate_report):
+    rows, _ = gate_report
+    for name, n in (("agents", 9), ("sessions", 12), ("attachments", 12)):
+        row = rows[f"crowd of {name}"]
+        assert row["n"] == n and row["failures"] == 0 and row["complete_us"] > 0 and "kib_each" in row, row
+    changed = [rows[f"{door} by an agent, after a change"] for door in ("exec", "review")]
+    assert all(r["n"] == 10 and r["p50_ratio"] > 0 for r in changed)
+    assert rows["change of an agent"]["n"] == sum(r["n"] + WARM_UP for r in changed)
+
+
+def test_without_a_router_the_gate_is_measured_at_the_api_alone(cay):
+    code, out, err = finished(cay, "--runs", "10", "--only", "doors", "--router", "", "-o", "json", suite="gate")
+    assert code == 0 and "execute: left out, because --router is empty" in err, err
+    assert [r["name"] for r in json.loads(out)["rows"]] == [f"{d} by {w}" for d in ("exec", "review") for w in ("a user", "an agent")]
+
+
+def test_a_router_that_trusts_everybody_is_not_measured(module_instance):
+    trusting = module_instance("--open-to-local-users")
+    code, out, err = finished(trusting, "--runs", "10", "--only", "doors", suite="gate")
+    assert code == 1 and "the router lets us in without a token" in err, err
+    assert not namespaces(trusting)
+
+
 # -- tools/bench-compare ------------------------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ def answer(cay, method, where, body):
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 OURS = ["agents.cay.dev", "approvals.cay.dev", "attachments.cay.dev", "budgets.cay.dev", "credentials.cay.dev",
-        "gateways.gateway.networking.k8s.io", "sandboxclaims.extensions.agents.x-k8s.io", "sandboxes.agents.x-k8s.io",
+        "gateways.gateway.networking.k8s.io", "ledgers.cay.dev", "sandboxclaims.extensions.agents.x-k8s.io", "sandboxes.agents.x-k8s.io",
         "sandboxtemplates.extensions.agents.x-k8s.io", "sandboxwarmpools.extensions.agents.x-k8s.io", "sessions.cay.dev",
         "teampolicies.cay.dev", "triggers.cay.dev"]
 

@@ -160,11 +160,13 @@ def test_a_host_that_cannot_make_links_between_networks_is_not_fit(idle):
     unshare = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
     said = run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json", before=lambda: without_call(unshare))
     assert said.returncode == 1 and checks(said)["veth"]["status"] == "fail" and "modprobe veth" in checks(said)["veth"]["fix"]
+    assert checks(said)["outlet"]["status"] == "warn" and "could not be tried" in checks(said)["outlet"]["message"]
 
 
 def test_what_is_tried_works_here_and_leaves_nothing(idle):
     """A machine that runs these tests makes links; whether it runs virtual machines is its own affair, but that must be said."""
     said = checks(run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json"))
+    assert said["outlet"]["status"] == "ok" and "marks" in said["outlet"]["message"]
     assert said["veth"]["status"] == "ok" and "virtual machine" in said["kvm"]["message"]
     assert not {"here", "there"} & set(os.listdir("/sys/class/net"))
 

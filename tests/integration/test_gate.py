@@ -47,9 +47,13 @@ PUSH = {"action": "Ask", "argv": ["echo", "push", "**"]}
 
 
 def test_an_attachment_is_the_way_in_and_there_is_no_other(cay, name):
-    agent(cay, name)
-    session(cay, name, name)
-    # Roles alone do not help: this one may exec into every Pod of the namespace.
+    other = f"{name}-other"
+    for each in (name, other):
+        agent(cay, each)
+        session(cay, each, each)
+    attach(cay, other, other, "desk")
+    assert run(cay, other, "desk", "echo", "in").stdout == "in\n"
+    # Roles alone do not help, nor do attachments of others: this one may exec into every Pod of the namespace.
     cay.kubectl("create", "rolebinding", name, "--clusterrole=edit", f"--user=cay:agent:default:{name}")
     refused = run(cay, name, "desk", "true")
     assert refused.returncode == 1 and f"agent {name} has no attachment to sandbox desk that grants exec" in refused.stderr
@@ -129,6 +133,8 @@ def test_a_child_has_no_more_than_each_of_its_parents_at_once(cay, name):
     assert "denies it" in run(cay, leaf, "desk", "echo").stderr
     delete(cay, "agents", top)
     assert run(cay, leaf, "desk", "true").returncode == 1
+    refused = cay.kubectl(*acting(leaf), "get", "--raw", "/api/v1/namespaces/default/pods/desk/log", check=False)
+    assert f"agent {leaf} has a parent that is missing" in refused.stderr, refused.stderr
 
 
 @pytest.mark.parametrize("end", ["detach", "end", "delete session", "delete agent"])
@@ -233,7 +239,9 @@ def test_always_is_a_rule_that_can_be_seen_and_removed(cay, builder):
         assert p.communicate(timeout=60)[0] == "push a b\n"
     assert run(cay, builder, "desk", "echo", "push", "a b").stdout == "push a b\n"
     shown = cay.api("GET", f"{CAY}/agents/{builder}")["spec"]["approval"]["rules"]
-    assert shown == [{"action": "Allow", "argv": ["echo", "push", "a b"]}, PUSH]
+    assert shown == [{"action": "Allow", "withoutInput": True, "argv": ["echo", "push", "a b"]}, PUSH]
+    with waiting(cay, builder, "desk", "echo", "push", "a b", stdin="more than was shown"):  # with something to read it is another command
+        decide(cay, question(cay, builder), "Deny")
     rules(cay, builder, PUSH)
     with waiting(cay, builder, "desk", "echo", "push", "a b"):
         decide(cay, question(cay, builder), "Deny")

@@ -533,7 +533,8 @@ def test_kills_at_any_moment_run_nothing_twice(fresh):
         cay.kill()
         cay.start()
     wait_until(lambda: not records(cay), 120)
-    seen = [json.loads(line)["n"] for line in inside(cay, session, "cat", "/tmp/events").splitlines() if line]
+    # A command that was cut off may have written its event and not the end of its line.
+    seen = [int(n) for n in re.findall(r'"n": (\d+)\}', inside(cay, session, "cat", "/tmp/events"))]
     assert len(seen) == len(set(seen)) and len(seen) > 8
     assert len(set(sent) - set(seen)) <= 8  # what was interrupted: one for each kill at most
 

@@ -160,7 +160,7 @@ for path in ('/dev/cay/init', '/dev/cay/filter', '/dev/cay'):
 
 
 def test_no_host_file_is_visible(box):
-    paths = [box.cay.data_dir, "/etc/gshadow", "/run/cay", "/run/bundle", "/run/state", "/sys/fs/cgroup/memory", ROOT]
+    paths = [box.cay.data_dir, "/etc/gshadow", *(f"/run/cay/{name}" for name in os.listdir("/run/cay")), "/run/bundle", "/run/state", "/sys/fs/cgroup/memory", ROOT]
     seen = [way + p for p in paths for way in ("", "/proc/1/root", "/proc/1/cwd", "/..")]
     assert box.run("for f in " + " ".join(seen) + "; do test -e $f && echo $f; done")[1] == ""
     code, _, _ = box.run("echo x > /usr/bin/cay-test")

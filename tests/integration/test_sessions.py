@@ -234,7 +234,13 @@ def test_a_question_is_answered_once(cay):
             "spec": {"agent": "coder", "operation": "exec", "argv": ["git", "push"], "digest": "ab" * 32,
                      "expires": "2100-01-01T00:00:00Z"}})
     assert "git push" in command(cay, "approve", "ls").stdout and "git push" in command(cay, "approve").stdout
+    cay.api("POST", f"{CAY}/approvals", {
+        "apiVersion": "cay.dev/v1alpha1", "kind": "Approval", "metadata": {"name": "file"},
+        "spec": {"agent": "coder", "operation": "exec", "tool": "upload_file", "path": "/etc/motd", "digest": "cd" * 32, "expires": "2100-01-01T00:00:00Z"}})
+    assert "upload_file /etc/motd" in command(cay, "approve", "ls").stdout
     assert command(cay, "approve", "q").stdout == "approval/q approved\n"
+    assert [line.split()[0] for line in command(cay, "approve", "ls").stdout.splitlines()] == ["NAME", "file", "r"]
+    assert [line.split()[0] for line in command(cay, "approve", "ls", "--all").stdout.splitlines()] == ["NAME", "file", "q", "r"]
     assert cay.api("GET", f"{CAY}/approvals/q")["status"]["decision"] == "Once"
     assert command(cay, "approve", "--deny", "q", check=False).returncode != 0
     assert command(cay, "approve", "--deny", "r").stdout == "approval/r denied\n"

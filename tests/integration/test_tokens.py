@@ -228,7 +228,7 @@ def test_tokens_are_renewed_under_a_running_program_across_kills_of_the_daemon(f
     cay = fresh()
     account(cay)
     watch = ('while :; do x=$(cat /t/a /t/b) || continue; case $x in *.*.*.*.*) ;; *) echo "$x" >> /tmp/torn;; esac; '
-             'echo "$x" > /tmp/last; done')
+             'echo "$x" > /tmp/next; mv /tmp/next /tmp/last; done')
     create(cay, pod("steady", ("sh", "-c", watch), sources=[token_source("a"), token_source("b", audience="b")]))
     seen = [sh(cay, "steady", "cat /t/a")]
     for _ in range(3):

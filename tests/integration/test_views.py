@@ -370,7 +370,7 @@ def test_agents_do_not_see_what_is_in_the_environment_of_others(desk):
         m.detach()
 
 
-@pytest.mark.parametrize("end", ("attachment", "session", "view"))
+@pytest.mark.parametrize("end", ("attachment", "session", "view", "agent", "rights", "wall"))
 @pytest.mark.parametrize("view", ("Shared", *VIEWS))
 def test_what_was_started_ends_with_what_allowed_it(desk, members, view, end):
     member, other = desk.join(view), members["Shared"].daemon()
@@ -379,6 +379,12 @@ def test_what_was_started_ends_with_what_allowed_it(desk, members, view, end):
         member.detach()
     elif end == "session":
         patch(desk.cay, "sessions", member.who, {"spec": {"ended": True}})
+    elif end == "agent":
+        delete(desk.cay, "agents", member.who)
+    elif end == "rights":
+        patch(desk.cay, "agents", member.who, {"spec": {"capabilities": {"rights": ["read"]}}})
+    elif end == "wall":
+        patch(desk.cay, "agents", member.who, {"spec": {"isolation": {"unverified": "gvisor"}}})
     else:
         patch(desk.cay, "attachments", member.who, {"spec": {"view": "ReadOnly" if view != "ReadOnly" else "Scratch", "rights": ["exec"]}})
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))

@@ -44,10 +44,11 @@ def python(box, code, name="wall", timeout=60):
 
 def test_no_host_file_is_visible(box):
     data = box["cay"].data_dir
-    for path in (data, "/etc/gshadow", "/run/cay", "/sys/fs/cgroup", "/sys/kernel", ROOT):
+    for path in (data, "/etc/gshadow", "/sys/fs/cgroup", "/sys/kernel", ROOT):
         assert os.path.exists(path), f"{path} would be no proof: the host has none"
         for seen in (path, "/proc/1/root" + path, "/proc/1/cwd" + path, "/.." + path):
             assert run(box, f"test -e {seen}")[0] != 0, f"{seen} is visible"
+    assert os.listdir("/run/cay") and run(box, "ls -A /run/cay")[:2] == (0, ""), "of the host's directory there is the name alone"
     assert run(box, "cat /etc/hostname")[1] == "wall\n"
     with open("/etc/shadow") as f:
         assert run(box, "cat /etc/shadow")[1] not in ("", f.read()), "the image has one of its own, without a password"

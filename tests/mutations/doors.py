@@ -55,7 +55,7 @@ MUTATIONS = (
              "		if (str_starts(it.key, \"mcp.k8s-agent-sandbox/\") ||\n", "		if (str_starts(it.key, \"mcp.k8s-agent-sandboxes/\") ||\n",
              "the caller sets no label of the server's", "pytest integration/test_mcp.py -k dataplane_246"),
     mutation("mcp-exec-needs-no-right", "mcp/claims.c",
-             "	e = may(r->post, &act);\n	if (!e)\n		*ret", "	if (!e)\n		*ret",
+             "	e = may_enter(r, sandbox, attached);\n	if (!e)\n		*ret", "	(void)may_enter;\n	(void)attached;\n	if (!e)\n		*ret",
              "a command needs the right to exec", "pytest integration/test_mcp.py -k but_not_exec"),
     mutation("mcp-leaves-failed-claims", "mcp/create.c",
              "	drop_claim(c);\n	create_free(c);\n	r->stop = NULL;\n", "	create_free(c);\n	r->stop = NULL;\n",

@@ -66,6 +66,6 @@ MUTATIONS = (
              "	json_each(it, grants)\n", "	json_each(it, NULL)\n",
              "a review is about the narrowed token", "unit server reviews_tell"),
     mutation("tools-unlimited", "mcp/methods.c",
-             "	e = check_tool(r);\n", "	e = NULL;\n",
+             "	e = tool_granted(r->post, r->tool);\n", "	e = NULL;\n",
              "a narrowed token names its tools", "pytest integration/test_agent_identity.py -k tools"),
 )

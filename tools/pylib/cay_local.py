@@ -16,6 +16,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -61,7 +62,7 @@ class Cay:
         self.log_path = os.path.join(data_dir, "serve.log")
         self.process = None
         self._ssl = None
-        self._conn = None
+        self._kept = threading.local()  # a connection for each thread
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -117,9 +118,9 @@ class Cay:
             self.process.wait()
 
     def close(self):
-        if self._conn:
-            self._conn.close()
-            self._conn = None
+        if getattr(self._kept, "conn", None):
+            self._kept.conn.close()
+            self._kept.conn = None
 
     # -- the command line ---------------------------------------------------------------------
 
@@ -160,14 +161,16 @@ class Cay:
         return field("certificate-authority-data"), field("client-certificate-data"), field("client-key-data")
 
     def context(self):
-        if self._ssl is None:
+        made = self._ssl
+        if made is None:
             ca, cert, key = self.credentials()
-            self._ssl = ssl.create_default_context(cadata=ca.decode())
+            made = ssl.create_default_context(cadata=ca.decode())
             with tempfile.NamedTemporaryFile() as f:
                 f.write(cert + b"\n" + key)
                 f.flush()
-                self._ssl.load_cert_chain(f.name)
-        return self._ssl
+                made.load_cert_chain(f.name)
+            self._ssl = made  # whole: other threads use it at once
+        return made
 
     def connect(self, timeout=60):
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.context())
@@ -183,11 +186,11 @@ class Cay:
         if data is not None and content_type:
             headers["Content-Type"] = content_type
         for attempt in (0, 1):
-            if self._conn is None:
-                self._conn = self.connect()
+            if getattr(self._kept, "conn", None) is None:
+                self._kept.conn = self.connect()
             try:
-                self._conn.request(method, path, data, headers)
-                answer = self._conn.getresponse()
+                self._kept.conn.request(method, path, data, headers)
+                answer = self._kept.conn.getresponse()
                 text = answer.read()
                 break
             except (OSError, http.client.HTTPException):

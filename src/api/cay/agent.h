@@ -3,6 +3,7 @@
 
 #include "api/cay/approval.h"
 #include "api/cay/capability.h"
+#include "api/cay/visibility.h"
 #include "api/view.h"
 
 struct arena;
@@ -22,13 +23,6 @@ enum session_mode {
 	MODE_MAX_,
 };
 const char *session_mode_name(enum session_mode m); /* "FreshPerSession" */
-
-enum visibility {
-	VISIBILITY_PRIVATE,
-	VISIBILITY_TEAM,
-	VISIBILITY_GLOBAL,
-	VISIBILITY_MAX_,
-};
 
 struct agent_key {
 	const char *name;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cay/approval.h"
 
+#include <string.h>
+
 #include "api/cay/capability.h"
 #include "api/cay/read_priv.h"
 #include "api/object.h"
@@ -44,6 +46,7 @@ static void read_rule(const struct json *tree, struct arena *a, struct approval_
 		.path = json_get_str(tree, "path"),
 		.host = json_get_str(tree, "host"),
 		.tool = json_get_str(tree, "tool"),
+		.without_input = json_get_bool(tree, "withoutInput", false),
 	};
 }
 
@@ -77,6 +80,8 @@ static bool argv_matches(const char *const *patterns, const char *const *argv)
 
 static bool rule_matches(const struct approval_rule *r, const struct deed *d)
 {
+	if (r->without_input && d->input)
+		return false;
 	if (r->argv && (!d->argv || !argv_matches(r->argv, d->argv)))
 		return false;
 	if (r->path && (!d->path || !pattern_matches(r->path, d->path)))
@@ -101,6 +106,41 @@ enum verdict approval_rules_decide(const struct approval_rules *r, const struct 
 	if (ret_rule)
 		*ret_rule = -1;
 	return r->otherwise;
+}
+
+static bool is_plain(const char *text)
+{
+	return !text || !strpbrk(text, "*\\");
+}
+
+struct json *approval_rule_for(const struct deed *d, struct json_doc *doc)
+{
+	const char *const *argv = d->path ? NULL : d->argv;
+	struct json *rule, *list;
+
+	if (!d->path && !d->tool && !d->host && (!argv || !*argv))
+		return NULL;
+	if (!is_plain(d->path) || !is_plain(d->tool))
+		return NULL;
+	if (d->host && !host_matches(d->host, d->host)) /* a pattern, or no host at all */
+		return NULL;
+	for (size_t i = 0; argv && argv[i]; i++)
+		if (!is_plain(argv[i]))
+			return NULL;
+	rule = json_obj(doc);
+	json_set_str(doc, rule, "action", verdict_name(VERDICT_ALLOW));
+	if (d->tool)
+		json_set_str(doc, rule, "tool", d->tool);
+	if (d->path)
+		json_set_str(doc, rule, "path", d->path);
+	if (d->host)
+		json_set_str(doc, rule, "host", d->host);
+	if (argv && *argv)
+		json_set_bool(doc, rule, "withoutInput", true);
+	list = argv && *argv ? json_need_arr(doc, rule, "argv") : NULL;
+	for (size_t i = 0; list && argv[i]; i++)
+		json_push_str(doc, list, argv[i]);
+	return rule;
 }
 
 /* Approvals */

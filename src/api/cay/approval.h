@@ -8,6 +8,7 @@
 
 struct arena;
 struct json;
+struct json_doc;
 
 /*
  * Ask before executing: the rules of an agent, and the question to a person that they may lead to.
@@ -30,6 +31,7 @@ struct deed {
 	const char *path;        /* of a file that is read or written */
 	const char *host;        /* that a sandbox connects to */
 	const char *tool;        /* of MCP */
+	bool input;              /* it reads something that these do not tell, or has a terminal */
 };
 
 /*
@@ -40,6 +42,7 @@ struct approval_rule {
 	enum verdict action;
 	const char *const *argv; /* ends with NULL; NULL: not named, like the others */
 	const char *path, *host, *tool;
+	bool without_input;
 };
 struct approval_rules {
 	enum verdict otherwise; /* default */
@@ -52,6 +55,13 @@ void approval_rules_read(const struct json *tree, struct arena *a, struct approv
 /* The first rule that matches decides. *ret_rule, if it is not NULL: its number, or -1. */
 enum verdict approval_rules_decide(const struct approval_rules *r, const struct deed *d,
 				   int *ret_rule);
+
+/*
+ * The rule that allows this deed from now on, and nothing else of what it names: "always". NULL:
+ * no rule can say exactly that, because of characters that have a meaning in patterns. A deed with
+ * a path is told by its tool and path; what a file shall contain is not for rules to say.
+ */
+struct json *approval_rule_for(const struct deed *d, struct json_doc *doc);
 
 /* An Approval. */
 enum approval_decision {

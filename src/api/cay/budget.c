@@ -69,15 +69,46 @@ static void amount_text(int64_t n, int64_t unit, char *ret, size_t size)
 		ret[--len] = '\0';
 }
 
+void cost_text(enum cost c, int64_t amount_, char ret[COST_TEXT_MAX])
+{
+	amount_text(amount_, costs[c].unit, ret, COST_TEXT_MAX);
+}
+
+/* To billionths of the unit, and back. */
+void costs_round(struct costs *c)
+{
+	for (enum cost i = 0; i < COST_MAX_; i++) {
+		int64_t unit = costs[i].unit, whole = c->of[i] / unit;
+		__int128 nano = ((__int128)(c->of[i] % unit) * NANO + unit / 2) / unit;
+
+		c->of[i] = (int64_t)(whole * unit + (nano * unit + NANO / 2) / NANO);
+	}
+}
+
+void costs_add(struct costs *to, const struct costs *c)
+{
+	for (enum cost i = 0; i < COST_MAX_; i++)
+		if (__builtin_add_overflow(to->of[i], c->of[i], &to->of[i]))
+			to->of[i] = INT64_MAX;
+}
+
+bool costs_none(const struct costs *c)
+{
+	for (enum cost i = 0; i < COST_MAX_; i++)
+		if (c->of[i])
+			return false;
+	return true;
+}
+
 struct json *costs_write(const struct costs *c, struct json_doc *d)
 {
 	struct json *ret = json_obj(d);
-	char text[48];
+	char text[COST_TEXT_MAX];
 
 	for (enum cost i = 0; i < COST_MAX_; i++) {
 		if (c->of[i] < 0)
 			continue;
-		amount_text(c->of[i], costs[i].unit, text, sizeof(text));
+		cost_text(i, c->of[i], text);
 		json_set_str(d, ret, costs[i].name, text);
 	}
 	return ret;
@@ -92,8 +123,26 @@ static void decode(const struct object *o, void *view)
 	v->max_sandboxes = amount(json_get(limits, "maxSandboxes"), 1, -1);
 	v->period = read_duration(spec, "period", 0);
 	v->on_exceeded = read_word(spec, "onExceeded", consequences, EXCEEDED_SUSPEND);
+	v->created = view_created(o);
+	v->exceeded = json_get_bool(object_status(o), "exceeded", false);
+	v->says = str_or(
+		condition_view_of(json_get(object_status(o), "conditions"), "Exceeded").message,
+		"");
 	v->generation = object_generation(o);
 	v->deleting = object_deleting(o);
+}
+
+usec budget_period_start(usec start, usec period, usec now)
+{
+	return period && now >= start ? start + (now - start) / period * period : start;
+}
+
+enum cost budget_exceeds(const struct budget_view *v, const struct costs *used)
+{
+	for (enum cost i = 0; i < COST_MAX_; i++)
+		if (v->limits.of[i] >= 0 && used->of[i] >= v->limits.of[i])
+			return i;
+	return COST_MAX_;
 }
 
 const struct view_type budget_view_type = { sizeof(struct budget_view), decode, NULL };

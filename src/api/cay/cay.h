@@ -18,8 +18,17 @@
 #define KEY_AGENT   "cay.dev/agent"   /* label: the Agent's name */
 #define KEY_SHARED  "cay.dev/shared"  /* label: "true": the team's shared one */
 
-/* Of an Agent, an annotation that only the server writes: the user who made it. */
+/* Of that SandboxClaim, an annotation: the uid of the Session. */
+#define KEY_SESSION_UID "cay.dev/session-uid"
+/* Of a Sandbox, an annotation: what suspended it, as "budget/NAME". */
+#define KEY_SUSPENDED_BY "cay.dev/suspended-by"
+
+/* An annotation that only the server writes: the user who made an Agent, or something else that
+ * says whom it is for (visibility.h). */
 #define KEY_OWNER "cay.dev/owner"
+
+/* Of a Pod, an annotation: "none" leaves it without an identity socket. */
+#define KEY_IDENTITY "cay.dev/identity"
 
 /* The one TeamPolicy of a namespace that counts. */
 #define TEAM_POLICY "team"

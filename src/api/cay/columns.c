@@ -53,13 +53,21 @@ const struct column columns_approval[] = {
 
 const struct column columns_budget[] = {
 	{ "CPU-Seconds", "string", ".status.used.cpuSeconds", "Used of processors" },
+	{ "CPU-Limit", "string", ".spec.limits.cpuSeconds", "How much of that may be used" },
 	{ "Memory-GiBh", "string", ".status.used.memoryGiBHours", "Used of memory" },
+	{ "Memory-Limit", "string", ".spec.limits.memoryGiBHours", "How much of that may be used" },
 	{ "Exceeded", "boolean", ".status.exceeded", "Whether something is used up" },
 	{ "On-Exceeded", "string", ".spec.onExceeded", "What follows from that" },
 	AGE,
 	{ "Period", "string", ".spec.period", "After which counting begins anew", 1 },
 	{ "Disk-GiBh", "string", ".status.used.diskGiBHours", "Used of the disk", 1 },
 	{ "Network", "string", ".status.used.networkBytes", "Bytes received and sent", 1 },
+	{ 0 },
+};
+
+const struct column columns_ledger[] = {
+	{ "Counted", "date", ".status.counted", "When it was last written" },
+	AGE,
 	{ 0 },
 };
 

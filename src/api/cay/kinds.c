@@ -106,6 +106,12 @@ const struct kind kind_approval = {
 	.help = "Approval is a question to a person: whether an Agent may do exactly this.",
 };
 
+static const struct kind_rule budget_rules[] = {
+	{ "properties.spec", "!has(self.period) || duration(self.period) >= duration('1m')",
+	  "period must be one minute or more", false },
+	{ 0 },
+};
+
 const struct kind kind_budget = {
 	CAY_KIND,
 	NAMES("Budget", "budgets", "budget"),
@@ -114,6 +120,7 @@ const struct kind kind_budget = {
 	.type = &type_budget,
 	.columns = columns_budget,
 	.validate = validate_budget,
+	.rules = budget_rules,
 	.view = &budget_view_type,
 	.help = "Budget says how much those who count against it may use, and what follows if they use it up.",
 };
@@ -165,4 +172,15 @@ const struct kind kind_team_policy = {
 	.rules = team_policy_rules,
 	.view = &team_policy_view_type,
 	.help = "TeamPolicy sets limits that nothing in its namespace exceeds.",
+};
+
+/* Its status is all of it: one write changes rows and marks together, the first one too. */
+const struct kind kind_ledger = {
+	CAY_KIND,
+	NAMES("Ledger", "ledgers", "ledger"),
+	.short_names = { "ldg" },
+	.flags = KIND_NAMESPACED | KIND_CRD,
+	.type = &type_ledger,
+	.columns = columns_ledger,
+	.help = "Ledger says what was used in its namespace on the day that it is named after, and for whom. Only Cay writes it.",
 };

@@ -9,9 +9,9 @@
 #define CAY "dev.cay.v1alpha1."
 
 static const int64_t zero = 0, one = 1, n_5 = 5, n_9 = 9, n_16 = 16, n_20 = 20, n_32 = 32,
-		     n_64 = 64, n_128 = 128, n_256 = 256, n_512 = 512, n_1024 = 1024,
-		     len_name = 253, len_path = 4096, len_arg = 32768, port_max = 65535,
-		     minute_max = 6000, pending_max = 1024;
+		     n_64 = 64, n_128 = 128, n_256 = 256, n_512 = 512, n_1024 = 1024, n_4096 = 4096,
+		     n_8192 = 8192, len_name = 253, len_path = 4096, len_arg = 32768,
+		     port_max = 65535, minute_max = 6000, pending_max = 1024;
 
 /* Texts */
 static const struct type name = { TYPE_STRING, .min = &one, .max = &len_name,
@@ -163,6 +163,8 @@ static const struct field rule_fields[] = {
 	{ "path", &rule_path, 0, NULL, "Pattern of the path of a file" },
 	{ "host", &host, 0, NULL, "Pattern of a host that a sandbox connects to" },
 	{ "tool", &rule_tool, 0, NULL, "Pattern of the name of an MCP tool" },
+	{ "withoutInput", &type_bool, 0, NULL,
+	  "Only commands that read nothing and have no terminal" },
 	{ 0 },
 };
 static const struct type rule = { TYPE_OBJECT, CAY "ApprovalRule", rule_fields };
@@ -389,6 +391,81 @@ static const struct type budget_status = { TYPE_OBJECT, CAY "BudgetStatus", budg
 
 static const struct field budget_fields[] = { WHOLE(&budget_spec, 0, "{}", &budget_status) };
 const struct type type_budget = { TYPE_OBJECT, CAY "Budget", budget_fields, .structural = true };
+
+/* Ledger. Its texts are names that were checked when they were given, or empty. */
+static const struct type text_name = { TYPE_STRING, .max = &len_name };
+static const struct type text_uid = { TYPE_STRING, .min = &one, .max = &n_64 };
+#define PAYER                                                                              \
+	{ "agent", &text_name, 0, NULL,                                                    \
+	  "The Agent; empty: nobody's but the team's; (others): those beyond the first" }, \
+		{ "user", &text_512, 0, NULL, "The user of its session" },                 \
+		{ "template", &text_name, 0, NULL, "The SandboxTemplate of the sandbox" }
+
+static const struct field ledger_row_fields[] = { PAYER, COSTS, { 0 } };
+static const struct type ledger_row = { TYPE_OBJECT, CAY "LedgerRow", ledger_row_fields };
+static const struct type ledger_rows = { TYPE_LIST, .elem = &ledger_row, .max = &n_1024 };
+
+static const struct field ledger_mark_fields[] = {
+	{ "uid", &text_uid, FIELD_REQUIRED, NULL, "Of the Attachment, or of the Pod" },
+	{ "attachment", &type_bool, 0, NULL, "It is that of an Attachment" },
+	PAYER,
+	{ "session", &text_name, 0, NULL, "The Session" },
+	{ "sessionUid", &text_uid, 0, NULL, "Its uid" },
+	COSTS,
+	{ 0 },
+};
+static const struct type ledger_mark = { TYPE_OBJECT, CAY "LedgerMark", ledger_mark_fields };
+static const struct type ledger_marks = { TYPE_LIST,          .elem = &ledger_mark,
+					  .list = LIST_MAP,   .merge_keys = { "uid" },
+					  .patch_key = "uid", .max = &n_4096 };
+
+static const struct field ledger_session_fields[] = {
+	{ "uid", &text_uid, FIELD_REQUIRED, NULL, "Of the Session" },
+	{ "name", &text_name, 0, NULL, "Its name" },
+	COSTS,
+	{ 0 },
+};
+static const struct type ledger_session = { TYPE_OBJECT, CAY "LedgerSession",
+					    ledger_session_fields };
+static const struct type ledger_sessions = { TYPE_LIST,          .elem = &ledger_session,
+					     .list = LIST_MAP,   .merge_keys = { "uid" },
+					     .patch_key = "uid", .max = &n_8192 };
+
+static const struct field ledger_share_fields[] = {
+	{ "agent", &text_name, 0, NULL, "The Agent" },
+	COSTS,
+	{ 0 },
+};
+static const struct type ledger_share = { TYPE_OBJECT, CAY "LedgerShare", ledger_share_fields };
+static const struct type ledger_shares = { TYPE_LIST, .elem = &ledger_share, .max = &n_64 };
+static const struct field ledger_budget_fields[] = {
+	{ "uid", &text_uid, FIELD_REQUIRED, NULL, "Of the Budget" },
+	{ "name", &text_name, 0, NULL, "Its name" },
+	{ "periodStart", &type_time, 0, NULL, "When its period began" },
+	{ "agents", &ledger_shares, 0, NULL, "By whom" },
+	COSTS,
+	{ 0 },
+};
+static const struct type ledger_budget = { TYPE_OBJECT, CAY "LedgerBudget", ledger_budget_fields };
+static const struct type ledger_budgets = { TYPE_LIST,          .elem = &ledger_budget,
+					    .list = LIST_MAP,   .merge_keys = { "uid" },
+					    .patch_key = "uid", .max = &n_64 };
+
+static const struct field ledger_status_fields[] = {
+	{ "rows", &ledger_rows, 0, NULL, "What was used on this day, and for whom" },
+	{ "marks", &ledger_marks, 0, NULL,
+	  "What of each attachment and Pod is in the rows already; only those of the last ledger "
+	  "count" },
+	{ "sessions", &ledger_sessions, 0, NULL, "What sessions have used, from their beginning" },
+	{ "budgets", &ledger_budgets, 0, NULL, "What counts against budgets, in their periods" },
+	{ "counted", &type_time, 0, NULL, "When this was written" },
+	{ 0 },
+};
+static const struct type ledger_status = { TYPE_OBJECT, CAY "LedgerStatus", ledger_status_fields };
+static const struct field ledger_fields[] = { OBJECT_HEAD,
+					      { "status", &ledger_status, 0, NULL, "What is" },
+					      { 0 } };
+const struct type type_ledger = { TYPE_OBJECT, CAY "Ledger", ledger_fields, .structural = true };
 
 /* Credential */
 static const struct type header = { TYPE_STRING, .min = &one, .max = &n_128,

@@ -5,7 +5,7 @@
 
 /* The whole objects of the kinds of cay.dev. */
 extern const struct type type_agent, type_session, type_attachment, type_approval, type_budget,
-	type_credential, type_trigger, type_team_policy;
+	type_credential, type_trigger, type_team_policy, type_ledger;
 
 /* formats.c: what is wrong with a text, or NULL. Each says the same as the pattern beside it. */
 const char *check_name(const struct json *v);

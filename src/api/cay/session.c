@@ -57,6 +57,7 @@ static void decode_attachment(const struct object *o, void *view)
 
 	v->session = read_text(spec, "session");
 	v->sandbox = read_text(spec, "sandbox");
+	v->agent = read_text(object_status(o), "agent");
 	/* What is written there and is none of them can only mean less. */
 	v->view = read_word(spec, "view", viewpoints,
 			    json_get(spec, "view") ? VIEW_READ_ONLY : VIEW_SHARED);

@@ -40,7 +40,8 @@ unsigned attachment_rights(enum attachment_viewpoint v);
 
 struct attachment_view {
 	const char *session, *sandbox;
-	unsigned rights; /* as it asks for; capability.h */
+	const char *agent; /* of the session, as the status has it; "": not yet */
+	unsigned rights;   /* as it asks for; capability.h */
 	enum attachment_viewpoint view;
 	usec created;
 	int64_t generation;

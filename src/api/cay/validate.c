@@ -177,7 +177,9 @@ void validate_budget(const struct json *obj, const struct json *old unused, stru
 	for (enum cost i = 0; i < COST_MAX_; i++)
 		check_amount(c, limits, cost_name(i), false);
 	check_amount(c, limits, "maxSandboxes", true);
-	check_length(c, spec, "period", SPEC);
+	if (read_duration(spec, "period", BUDGET_PERIOD_MIN) < BUDGET_PERIOD_MIN)
+		bad_invalid(c, IN(SPEC, "period"), json_get(spec, "period"),
+			    "must be one minute or more");
 }
 
 /* Credential */

@@ -25,6 +25,9 @@ int names_run(const struct command *c, const struct settings *s, size_t n,
 #define LIST_SETTING \
 	{ "all-namespaces", SETTING_BOOL, "false", NULL, "List all namespaces", .letter = 'A' }
 
+/* Of kinds whose objects may be over. */
+#define ALL_SETTING { "all", SETTING_BOOL, "false", NULL, "List those that are over as well" }
+
 /* How a cell is made of an object. */
 enum cell {
 	CELL_TEXT,  /* of the path; numbers and booleans too */
@@ -42,6 +45,7 @@ struct column {
 struct cay_kind {
 	const char *plural, *word; /* "sessions", "session" */
 	const struct column *columns;
+	bool (*over)(const struct json *o); /* lists leave it out without --all; NULL: none is */
 };
 extern const struct cay_kind kind_agents, kind_sessions, kind_attachments, kind_approvals,
 	kind_triggers;

@@ -7,6 +7,7 @@ const struct setting approve_settings[] = {
 	{ "always", SETTING_BOOL, "false", NULL,
 	  "Also whenever the agent asks for the same again" },
 	{ "deny", SETTING_BOOL, "false", NULL, "Do not allow it" },
+	ALL_SETTING,
 	LIST_SETTING,
 	REMOTE_SETTINGS,
 	OUTPUT_SETTING,

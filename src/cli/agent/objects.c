@@ -72,10 +72,22 @@ static const struct column trigger_columns[] = {
 	{ 0 },
 };
 
+/* Nobody waits for an answer to it any more. */
+static bool answered(const struct json *approval)
+{
+	const char *expires = json_str(json_at_path(approval, "spec.expires"));
+	usec when = 0;
+	struct err *e = expires ? clock_parse(expires, &when) : NULL;
+	bool late = !e && when <= clock_wall();
+
+	err_free(e);
+	return late || json_at_path(approval, "status.decision");
+}
+
 const struct cay_kind kind_agents = { "agents", "agent", agent_columns };
 const struct cay_kind kind_sessions = { "sessions", "session", session_columns };
 const struct cay_kind kind_attachments = { "attachments", "attachment", attachment_columns };
-const struct cay_kind kind_approvals = { "approvals", "approval", approval_columns };
+const struct cay_kind kind_approvals = { "approvals", "approval", approval_columns, answered };
 const struct cay_kind kind_triggers = { "triggers", "trigger", trigger_columns };
 
 char *cay_path(const struct cay_kind *k, const char *ns, const char *name)
@@ -104,13 +116,14 @@ static void put_time(struct buf *b, const struct json *at, bool left)
 
 static void put_deed(struct buf *b, const struct json *o)
 {
-	static const char *const others[] = { "host", "tool", "path" };
+	static const char *const names[] = { "tool", "host", "path" };
 	const struct json *spec = json_get(o, "spec");
 
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (json_get_str(spec, names[i]))
+			buf_printf(b, "%s%s", b->len ? " " : "", json_get_str(spec, names[i]));
 	json_each(it, json_get(spec, "argv"))
 		buf_printf(b, "%s%s", b->len ? " " : "", str_or(json_str(it.val), ""));
-	for (size_t i = 0; i < ARRAY_LEN(others) && !b->len; i++)
-		buf_add_str(b, str_or(json_get_str(spec, others[i]), ""));
 }
 
 static void put_cell(struct buf *b, const struct json *o, const struct column *c)
@@ -183,6 +196,17 @@ static void print_table(const struct cay_kind *k, const struct json *items, bool
 	cli_write(&out);
 }
 
+static void leave_out(const struct cay_kind *k, struct json_doc *doc)
+{
+	struct json *root = json_copy(doc, json_root(doc)), *items;
+
+	json_set_root(doc, root);
+	items = json_need_arr(doc, root, "items");
+	for (size_t i = json_len(items); i-- > 0;)
+		if (k->over(json_at(items, i)))
+			json_remove(items, i);
+}
+
 struct err *cay_list(struct remote *r, const struct settings *s, const struct cay_kind *k)
 {
 	bool everywhere = settings_bool(s, "all-namespaces");
@@ -193,6 +217,8 @@ struct err *cay_list(struct remote *r, const struct settings *s, const struct ca
 
 	if (e)
 		return e;
+	if (k->over && !settings_bool(s, "all"))
+		leave_out(k, doc);
 	if (str_eq(format, "text"))
 		print_table(k, json_get(json_root(doc), "items"), everywhere);
 	else

@@ -48,6 +48,7 @@ static bool is_hopeless(const char *reason)
 		"TemplateNotFound",
 		"TemplateNotAllowed",
 		"MaxSandboxes",
+		"BudgetExceeded",
 		"ClaimRefused",
 		"ClaimNameTaken",
 		"RuntimeClassNotAllowed",

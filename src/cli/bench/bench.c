@@ -28,7 +28,7 @@ const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "only", SETTING_TEXT, NULL, "NAME,...",
-	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import; exec: commands, files; api: writes, lists, watches; tti, wake and router: themselves" },
+	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import; exec: commands, files; api: writes, lists, watches; gate: doors, crowd; tti, wake and router: themselves" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
 	{ "server-pid", SETTING_TEXT, NULL, "PID,...",
@@ -46,6 +46,9 @@ const struct setting bench_settings[] = {
 	{ "objects", SETTING_INT, "10000", "N", "Objects to list", .min = 1, .max = 1000000 },
 	{ "watches", SETTING_INT, "1000", "N", "Watches of one collection", .min = 1,
 	  .max = 100000 },
+	{ "agents", SETTING_INT, "1000", "N", "Agents of the crowd", .min = 4, .max = 100000 },
+	{ "agent-sessions", SETTING_INT, "10000", "N",
+	  "Sessions of the crowd, with an attachment each", .min = 4, .max = 1000000 },
 	{ "file-mb", SETTING_INT, "64", "MB", "Size of the file that is sent and fetched", .min = 1,
 	  .max = 2000 },
 	{ "members", SETTING_INT, "1000", "N", "Members of the pool for sustained claims", .min = 1,
@@ -91,6 +94,10 @@ const struct scenario bench_scenarios[] = {
 	{ "lists", "lists of many objects, and reads beside them", SUITE_API, scenario_lists },
 	{ "watches", "memory of watches, and a write that all of them see", SUITE_API,
 	  scenario_watches },
+	{ "doors", "into a sandbox by a user and by an agent, in turn", SUITE_GATE,
+	  scenario_doors },
+	{ "crowd", "the same beside many agents, their memory, and what a change of one costs",
+	  SUITE_GATE, scenario_crowd },
 	{ 0 },
 };
 
@@ -335,9 +342,9 @@ static bool suite_of(const char *name, enum suite *ret)
 		const char *name;
 		enum suite suite;
 	} suites[] = {
-		{ "claim", SUITE_CLAIM }, { "node", SUITE_NODE },   { "exec", SUITE_EXEC },
-		{ "tti", SUITE_TTI },     { "wake", SUITE_WAKE },   { "router", SUITE_ROUTER },
-		{ "api", SUITE_API },     { "floor", SUITE_FLOOR },
+		{ "claim", SUITE_CLAIM }, { "node", SUITE_NODE }, { "exec", SUITE_EXEC },
+		{ "tti", SUITE_TTI },     { "wake", SUITE_WAKE }, { "router", SUITE_ROUTER },
+		{ "api", SUITE_API },     { "gate", SUITE_GATE }, { "floor", SUITE_FLOOR },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(suites); i++) {

@@ -14,6 +14,8 @@ struct loop;
 struct map;
 struct settings;
 struct tls_ctx;
+struct websocket_dial;
+struct websocket_dial_events;
 
 /*
  * A bench run: a namespace of its own on the server that the kubeconfig names, scenarios one after
@@ -32,6 +34,8 @@ struct api {
 	char *name;          /* without the port, to verify the certificate */
 	char *authorization; /* NULL: by certificate */
 	struct tls_ctx *tls; /* NULL: plain HTTP, as the router speaks it */
+	/* Connections are nobody's where we are root: the router asks root for nothing. */
+	bool stranger;
 };
 must_use struct err *api_open(struct loop *l, const char *kubeconfig, struct api *ret);
 void api_done(struct api *a);
@@ -66,6 +70,9 @@ void call_start(struct call *c, struct lane *l, const struct ask *ask);
 bool call_ok(const struct call *c);           /* answered, with 2xx */
 struct err *call_error(const struct call *c); /* why it is not */
 void call_done(struct call *c);               /* cancels it if need be */
+/* A WebSocket into a Pod, on the connection that the lane has open. */
+struct websocket_dial *lane_dial(struct lane *l, const char *path,
+				 const struct websocket_dial_events *ev, void *arg);
 
 /* bench.c: what a run consists of */
 
@@ -79,6 +86,7 @@ enum suite {
 	SUITE_WAKE = 16, /* sandboxes that sleep */
 	SUITE_ROUTER = 32, /* the router, which needs no server */
 	SUITE_API = 64,    /* plain objects, on any API server */
+	SUITE_GATE = 128,  /* agents beside users who are none */
 };
 
 /* A figure of its own beside the latencies: {"claims_per_s", 5012}. */
@@ -155,6 +163,8 @@ must_use struct err *world_ask(struct bench *b, const struct ask *ask, struct js
 must_use struct err *world_open(struct bench *b); /* the namespace */
 /* A Sandbox that runs commands, of a runtime class (NULL: the default), once it is Ready. */
 must_use struct err *world_sandbox(struct bench *b, const char *name, const char *runtime_class);
+/* Waits until the object there is Ready; what is how an error names it. */
+must_use struct err *world_ready(struct bench *b, const char *path, const char *what);
 void world_close(struct bench *b); /* removes the namespace, also after a signal */
 must_use struct err *world_pool(struct bench *b, const char *name, unsigned n); /* filled */
 must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
@@ -242,6 +252,8 @@ struct usage {
 /* Those of --server-pid, or the one that listens, if it is cay and on this machine. */
 must_use struct err *host_find_servers(struct bench *b);
 void host_usage(struct bench *b, struct usage *ret);
+/* CPU time of the server's loop so far, which takes less to learn; 0: not known. */
+double host_loop_us(const struct bench *b);
 void usage_done(struct usage *u);
 /* What n operations between the two cost each. */
 void row_usage(struct row *r, const struct usage *was, const struct usage *now, size_t n);
@@ -276,3 +288,5 @@ struct err *scenario_writes(struct bench *b);    /* objects.c */
 struct err *scenario_lists(struct bench *b);     /* objects.c */
 struct err *scenario_watches(struct bench *b);   /* watches.c */
 struct err *scenario_import(struct bench *b);    /* import.c */
+struct err *scenario_doors(struct bench *b);     /* doors.c */
+struct err *scenario_crowd(struct bench *b);     /* crowd.c */

@@ -293,6 +293,15 @@ void host_usage(struct bench *b, struct usage *ret)
 	}
 }
 
+double host_loop_us(const struct bench *b)
+{
+	double us = 0, wait_us;
+	char task[32];
+
+	(void)snprintf(task, sizeof(task), "%d", (int)b->servers[0]);
+	return b->n_servers && read_schedstat(b->servers[0], task, &us, &wait_us) ? us : 0;
+}
+
 void usage_done(struct usage *u)
 {
 	map_free(u->writes);

@@ -74,6 +74,30 @@ struct err *world_open(struct bench *b)
 	return NULL;
 }
 
+struct err *world_ready(struct bench *b, const char *path, const char *what)
+{
+	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000;
+	struct err *e = NULL;
+	bool ready = false;
+
+	while (!e && !ready) {
+		autoptr(json_doc) now = NULL;
+
+		e = world_ask(b, &(struct ask){ .method = "GET", .path = path }, &now);
+		if (e)
+			return e;
+		ready = conditions_true(json_at_path(json_root(now), "status.conditions"), "Ready");
+		if (!ready && clock_mono() > deadline)
+			return err_new(ERR_TIMEOUT, "%s was not Ready within %d s", what,
+				       ANSWER_MS / 1000);
+		if (!ready)
+			e = world_trouble(b);
+		if (!e && !ready)
+			e = bench_pause(b, POLL_MS);
+	}
+	return e;
+}
+
 struct err *world_sandbox(struct bench *b, const char *name, const char *runtime_class)
 {
 	autofree char *path = xasprintf("/apis/" API_SANDBOX "/namespaces/%s/sandboxes", b->ns);
@@ -87,26 +111,10 @@ struct err *world_sandbox(struct bench *b, const char *name, const char *runtime
 		"\"containers\":[{\"name\":\"main\",\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],"
 		"\"ports\":[{\"containerPort\":%d}]}]}}}}",
 		name, class, settings_text(b->settings, "image"), RUNTIME_PORT);
-	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000;
+	autofree char *what = xasprintf("Sandbox %s", name);
 	struct err *e = post(b, path, body);
-	bool ready = false;
 
-	while (!e && !ready) {
-		autoptr(json_doc) now = NULL;
-
-		e = world_ask(b, &(struct ask){ .method = "GET", .path = one }, &now);
-		if (e)
-			return e;
-		ready = conditions_true(json_at_path(json_root(now), "status.conditions"), "Ready");
-		if (!ready && clock_mono() > deadline)
-			return err_new(ERR_TIMEOUT, "Sandbox %s was not Ready within %d s", name,
-				       ANSWER_MS / 1000);
-		if (!ready)
-			e = world_trouble(b);
-		if (!e && !ready)
-			e = bench_pause(b, POLL_MS);
-	}
-	return e;
+	return e ? e : world_ready(b, one, what);
 }
 
 /* How many objects a collection has; polled until there are none. */

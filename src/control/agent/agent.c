@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/agent/chain.h"
+#include "control/budget/under.h"
 #include "control/index/links.h"
 #include "control/pass/context.h"
 #include "control/pass/draft.h"
@@ -22,7 +23,19 @@ enum agent_write {
 };
 _Static_assert(AGENT_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
-static void put_ready(struct json_doc *d, const struct chain *ch, usec now)
+static char *budget_missing(struct context *c, const struct object *agent)
+{
+	struct budgets b;
+	char *text = NULL;
+
+	budgets_of(c, agent->ns, agent->name, &b);
+	if (b.missing)
+		text = budgets_refuse(&b);
+	budgets_done(&b);
+	return text;
+}
+
+static void put_ready(struct json_doc *d, struct context *ctx, const struct chain *ch, usec now)
 {
 	const struct agent_view *v = chain_agent(ch);
 	struct condition c = { "Ready",       "True", "Ready", "The agent may have sessions",
@@ -33,14 +46,19 @@ static void put_ready(struct json_doc *d, const struct chain *ch, usec now)
 		c.reason = "ParentNotFound";
 		text = xasprintf("There is no Agent %s, within whose capabilities it would be",
 				 ch->missing);
-	} else if (ch->fault == CHAIN_TOO_LONG) {
+	} else if (ch->fault != CHAIN_WHOLE) {
 		c.reason = "TooManyParents";
 		text = xasprintf("It has more than %d parents, or is one of its own",
 				 AGENT_PARENTS_MAX);
+	} else {
+		c.reason = "BudgetNotFound";
+		text = budget_missing(ctx, ch->agents[0]);
 	}
 	if (text) {
 		c.status = "False";
 		c.message = text;
+	} else {
+		c.reason = "Ready";
 	}
 	conditions_upsert(d, json_need_arr(d, json_root(d), "conditions"), &c, now);
 }
@@ -53,7 +71,7 @@ static struct json_doc *status_of(const struct pass *p, const struct chain *ch)
 	char label[LINK_LABEL_MAX];
 
 	link_label(agent->name, label);
-	put_ready(d, ch, p->now);
+	put_ready(d, p->c, ch, p->now);
 	json_set_int(d, status, "observedGeneration", chain_agent(ch)->generation);
 	json_set_int(d, status, "sandboxes",
 		     (int64_t)links_count(p->c->links, LINK_AGENT_CLAIMS, agent->ns, label));

@@ -42,22 +42,28 @@ const struct team_policy_view *chain_policy(const struct chain *ch)
 	return ch->policy ? team_policy_view(ch->policy) : NULL;
 }
 
-/* From the agent to its last parent. */
+struct finder {
+	struct context *context;
+	const char *ns;
+};
+
+static struct object *find_agent(void *arg, const char *name)
+{
+	const struct finder *f = arg;
+
+	return client_get(f->context->client, f->context->kinds.agent, f->ns, name);
+}
+
 static void follow(struct context *c, const char *ns, const char *name, struct chain *ch)
 {
-	while (!str_empty(name)) {
-		struct object *o = ch->n <= AGENT_PARENTS_MAX
-					   ? client_get(c->client, c->kinds.agent, ns, name)
-					   : NULL;
+	struct agent_chain found;
 
-		if (!o) {
-			ch->fault = ch->n > AGENT_PARENTS_MAX ? CHAIN_TOO_LONG : CHAIN_NO_PARENT;
-			ch->missing = name;
-			return;
-		}
-		ch->agents[ch->n++] = o;
-		name = agent_view(o)->parent;
-	}
+	agent_chain_follow(name, find_agent, &(struct finder){ c, ns }, &found);
+	for (size_t i = 0; i < found.n; i++)
+		ch->agents[i] = found.agents[i];
+	ch->n = found.n;
+	ch->fault = found.fault;
+	ch->missing = found.broken_at;
 }
 
 bool chain_load(struct context *c, const char *ns, const char *agent, struct chain *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "api/cay/agent.h"
+#include "api/cay/agent_chain.h"
 #include "api/cay/capability.h"
 
 struct arena;
@@ -13,12 +13,6 @@ struct team_policy_view;
  * An agent, its parents and its team's policy, and what all of them together leave it. Where the
  * chain is broken nothing is left: a parent that cannot be asked has not agreed.
  */
-enum chain_fault {
-	CHAIN_WHOLE,
-	CHAIN_NO_PARENT, /* a parent does not exist */
-	CHAIN_TOO_LONG,  /* more than AGENT_PARENTS_MAX of them, or a circle */
-};
-
 struct chain {
 	struct object *agents[AGENT_PARENTS_MAX + 1]; /* the agent itself first */
 	size_t n;

@@ -49,6 +49,11 @@ static const char *private_agent(const struct pass *p, const char *label, const 
 	return NULL;
 }
 
+static bool shuts_out(const struct object *o, const struct agent_view *agent)
+{
+	return visibility_shuts_out(o, agent ? agent->owner : NULL);
+}
+
 /* Labels of the claim count as well as those of the Sandbox: either may be a moment late. */
 static void see_sandbox(struct pass *p, struct attachment_objects *o, struct attachment_seen *ret)
 {
@@ -66,6 +71,8 @@ static void see_sandbox(struct pass *p, struct attachment_objects *o, struct att
 	ret->private_to = private_agent(p, object_label(o->sandbox, KEY_AGENT), agent);
 	if (!ret->private_to && o->claim)
 		ret->private_to = private_agent(p, object_label(o->claim, KEY_AGENT), agent);
+	ret->shut =
+		shuts_out(o->sandbox, ret->agent) || (o->claim && shuts_out(o->claim, ret->agent));
 }
 
 static bool observe(struct pass *p, struct attachment_objects *o, struct attachment_seen *ret)

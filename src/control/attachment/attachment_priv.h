@@ -39,6 +39,7 @@ struct attachment_seen {
 	const struct team_policy_view *policy; /* NULL: none */
 	const char *private_to; /* the Sandbox is of this Private agent, another than the session's;
 				   NULL: it is not */
+	bool shut;              /* the Sandbox is Private, and not the agent's owner's */
 };
 
 enum attachment_step {

@@ -76,6 +76,10 @@ static struct attachment_plan decide(const struct attachment_seen *s)
 		return fail("SandboxPrivate", xasprintf("Sandbox %s is that of Agent %s, which is "
 							"Private",
 							s->v->sandbox, s->private_to));
+	if (s->shut)
+		return fail("SandboxPrivate",
+			    xasprintf("Sandbox %s is Private, and its owner is not the agent's",
+				      s->v->sandbox));
 	return decide_rights(s);
 }
 

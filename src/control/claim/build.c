@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cay/cay.h"
+#include "api/cay/visibility.h"
 #include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
@@ -64,6 +66,25 @@ static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 	return e;
 }
 
+/* Whom the Sandbox is for is said by its claim: the server has said who that is. The annotations of
+ * have are changed to that. */
+static void put_visibility(struct json_doc *d, struct json *meta, const struct object *claim,
+			   const struct object *have)
+{
+	static const char *const keys[] = { KEY_VISIBILITY, KEY_OWNER };
+	bool says = object_annotation(claim, KEY_VISIBILITY);
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *want = says ? object_annotation(claim, keys[i]) : NULL;
+		const char *is = have ? object_annotation(have, keys[i]) : NULL;
+
+		if (str_eq(want, is))
+			continue;
+		json_set(d, json_need_obj(d, meta, "annotations"), keys[i],
+			 want ? json_new_str(d, want) : json_new_null(d));
+	}
+}
+
 /* Cold Sandboxes */
 
 static void put_cold_meta(struct json_doc *d, struct json *root, const struct object *claim,
@@ -77,6 +98,7 @@ static void put_cold_meta(struct json_doc *d, struct json *root, const struct ob
 	annotations = json_need_obj(d, meta, "annotations");
 	json_set_str(d, annotations, KEY_TEMPLATE_REF, template->name);
 	json_set_str(d, annotations, KEY_TRACE, str_or(claim_view(claim)->trace, NULL));
+	put_visibility(d, meta, claim, NULL);
 }
 
 struct trouble claim_build_cold(const struct object *claim, const struct object *template,
@@ -145,6 +167,21 @@ static void put_generation(struct json_doc *d, struct json *root, const struct o
 	json_set(d, json_need_obj(d, root, "status"), "conditions", conditions);
 }
 
+/* What it takes to put the Sandbox back when the claim has ended, in the write that takes it away:
+ * with the finalizer no deletion goes past the controller that does it. */
+static void put_way_back(struct json_doc *d, struct json *meta, const struct object *sandbox)
+{
+	struct json *finalizers = json_arr(d);
+
+	json_each(it, json_get(json_get(sandbox->root, "metadata"), "finalizers"))
+		if (!str_eq(json_str(it.val), FINALIZER_RESET))
+			json_push(d, finalizers, json_copy(d, it.val));
+	json_push_str(d, finalizers, FINALIZER_RESET);
+	json_set(d, meta, "finalizers", finalizers);
+	json_set_str(d, json_need_obj(d, meta, "annotations"), KEY_RESET_POOL,
+		     sandbox_view(sandbox)->owner.name);
+}
+
 struct err *claim_build_adoption(const struct object *claim, const struct object *sandbox,
 				 const struct object *template, struct json_doc **ret)
 {
@@ -169,6 +206,9 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 	if (!str_empty(claim_view(claim)->trace))
 		json_set_str(d, json_need_obj(d, meta, "annotations"), KEY_TRACE,
 			     claim_view(claim)->trace);
+	put_visibility(d, meta, claim, sandbox);
+	if (template && template_view(template)->resets)
+		put_way_back(d, meta, sandbox);
 	json_push(d, owners, meta_controller_ref(d, claim));
 	json_set(d, meta, "ownerReferences", owners);
 	draft_guard(d, meta, sandbox);
@@ -196,7 +236,7 @@ struct err *claim_build_sync(const struct object *claim, const struct object *sa
 	autoptr(json_doc) d = json_doc_new();
 	const struct json *have = json_get(json_get(sandbox->root, "metadata"), "labels");
 	struct json *root = json_obj(d), *labels = map_copy(d, sandbox, "labels"), *diff;
-	struct json *pod_meta = NULL;
+	struct json *pod_meta = NULL, *meta = json_obj(d);
 	char hash[9];
 	struct err *e;
 
@@ -215,7 +255,10 @@ struct err *claim_build_sync(const struct object *claim, const struct object *sa
 	}
 	diff = diff_strings(d, have, labels);
 	if (diff)
-		json_set(d, json_need_obj(d, root, "metadata"), "labels", diff);
+		json_set(d, meta, "labels", diff);
+	put_visibility(d, meta, claim, sandbox);
+	if (json_len(meta))
+		json_set(d, root, "metadata", meta);
 	if (json_len(root))
 		*ret = take(d);
 	return NULL;

@@ -150,7 +150,8 @@ static void write_report(struct pass *p, const struct claim_seen *seen,
 		return;
 	w.to.sub = CLIENT_WHOLE;
 	if (s.ready && s.ready_at && str_empty(claim_view(seen->claim)->first_ready))
-		claim_counts(&w, tally_first_ready(seen->claim, plan->sandbox, note->first_seen));
+		claim_counts(&w, tally_first_ready(seen->claim, plan->sandbox, note->first_seen,
+						   note->began));
 	if (w.worked)
 		trace_way(p, seen->claim, plan->sandbox, note->first_seen);
 	pass_patch(p, &w, patch);

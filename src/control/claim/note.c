@@ -45,6 +45,7 @@ struct note *notes_need(struct notes *n, const struct object *claim, usec now)
 		return note;
 	note = xnew(struct note);
 	note->first_seen = note->waiter.since = now;
+	note->began = clock_mono();
 	list_init(&note->waiter.link);
 	note->waiter.ns = xstrdup(claim->ns);
 	note->waiter.name = xstrdup(claim->name);

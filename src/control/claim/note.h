@@ -12,6 +12,7 @@ struct map;
  */
 struct note {
 	usec first_seen;
+	usec began;         /* the same by the monotonic clock */
 	usec ready_at;      /* when we first wrote that it is Ready; 0: not since we started */
 	char *reserved;     /* the member that an adoption is under way for; NULL: none */
 	unsigned conflicts; /* how many adoptions in a row were lost to others */

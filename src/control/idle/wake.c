@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/agents.h"
+#include "api/cay/cay.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -20,6 +21,8 @@ static bool may_wake(const struct idle *i, const struct object *sandbox)
 	struct object *levels[IDLE_LEVELS];
 	struct idle_policy policy;
 
+	if (object_annotation(sandbox, KEY_SUSPENDED_BY))
+		return false; /* nobody pays for it */
 	idle_levels(i->c, sandbox, levels);
 	policy = idle_policy_of((const struct object *const *)levels);
 	idle_levels_done(levels);

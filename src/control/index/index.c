@@ -18,6 +18,7 @@ struct index {
 	struct map *pods_by_owner, *sandboxes_by_owner; /* uid → map of "name" → object */
 	struct map *claims_by_pool, *pools_by_template; /* "ns/x" → map of name → object */
 	struct map *orphans;                            /* "ns/hash" → map of name → object */
+	struct map *lent;                               /* "ns/pool" → map of name → object */
 	struct map *rosters;                            /* "ns/pool" → struct roster, owned */
 	struct map *members;                            /* "ns/name" → struct member, owned */
 	uint64_t seq;
@@ -128,14 +129,23 @@ static char *orphan_place(const struct object *o)
 		       : NULL;
 }
 
+static char *lent_place(const struct object *o)
+{
+	const char *pool = o ? sandbox_view(o)->lent_by : NULL;
+
+	return pool ? xasprintf("%s/%s", o->ns, pool) : NULL;
+}
+
 bool index_sandbox(struct index *ix, struct object *was, struct object *now,
 		   struct roster **ret_roster)
 {
 	autofree char *from = orphan_place(was), *to = orphan_place(now);
+	autofree char *lent_from = lent_place(was), *lent_to = lent_place(now);
 
 	shelf_move(ix->sandboxes_by_owner, was, sandbox_owner_uid(was), now,
 		   sandbox_owner_uid(now));
 	shelf_move(ix->orphans, was, from, now, to);
+	shelf_move(ix->lent, was, lent_from, now, lent_to);
 	return member_follow(ix, was, now, ret_roster);
 }
 
@@ -164,6 +174,17 @@ const struct map *index_claims_of(const struct index *ix, const char *ns, const 
 const struct map *index_pools_of(const struct index *ix, const char *ns, const char *template)
 {
 	return shelf_at(ix->pools_by_template, ns, template);
+}
+
+int64_t index_lent_by(const struct index *ix, const char *ns, const char *pool)
+{
+	autofree char *key = xasprintf("%s/%s", ns, pool);
+	const struct roster *r = map_get(ix->rosters, key);
+	int64_t n = 0;
+
+	map_each(it, map_get(ix->lent, key))
+		n += !r || !map_has(r->returning, it.key);
+	return n;
 }
 
 const struct map *index_orphans_of(const struct index *ix, const char *ns, const char *pool_hash)
@@ -200,6 +221,7 @@ struct index *index_new(void)
 	ix->claims_by_pool = map_new(shelf_drop);
 	ix->pools_by_template = map_new(shelf_drop);
 	ix->orphans = map_new(shelf_drop);
+	ix->lent = map_new(shelf_drop);
 	ix->rosters = map_new(roster_drop);
 	ix->members = map_new(member_drop);
 	return ix;
@@ -214,6 +236,7 @@ void index_free(struct index *ix)
 	map_free(ix->claims_by_pool);
 	map_free(ix->pools_by_template);
 	map_free(ix->orphans);
+	map_free(ix->lent);
 	map_free(ix->members);
 	map_free(ix->rosters);
 	free(ix);

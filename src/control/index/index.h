@@ -36,6 +36,8 @@ const struct map *index_claims_of(const struct index *ix, const char *ns, const 
 const struct map *index_pools_of(const struct index *ix, const char *ns, const char *template);
 /* Sandboxes with this pool label that have no controller. */
 const struct map *index_orphans_of(const struct index *ix, const char *ns, const char *pool_hash);
+/* How many Sandboxes go back to the pool when their claims have ended, and are not on their way. */
+int64_t index_lent_by(const struct index *ix, const char *ns, const char *pool);
 
 /*
  * The members of one pool, in the order in which claims get them, and what the pool and claim
@@ -81,13 +83,16 @@ struct roster {
 	struct list called;  /* those that are about to look for a member */
 	struct list odd;     /* members that the pool controller must look at */
 	size_t n_members, n_ready;
-	int64_t desired;   /* members, according to the pool */
-	bool low;          /* as roster_low() said last */
-	usec dry_since;    /* monotonic; 0: it is not dry */
-	usec dry_time;     /* how long it was dry before that */
-	size_t n_fine;     /* the others, which are Ready, warm, and what the template makes */
-	bool wanted;       /* the pool itself exists */
-	struct map *nodes; /* name → struct node_count, owned */
+	int64_t desired;       /* members, according to the pool */
+	bool low;              /* as roster_low() said last */
+	usec dry_since;        /* monotonic; 0: it is not dry */
+	usec dry_time;         /* how long it was dry before that */
+	uint64_t dry_times;    /* how often it became dry */
+	uint64_t claimed;      /* members that claims have got */
+	size_t n_fine;         /* the others, which are Ready, warm, and what the template makes */
+	bool wanted;           /* the pool itself exists */
+	struct map *nodes;     /* name → struct node_count, owned */
+	struct map *returning; /* names that are being given to members again → nothing */
 	struct pool_memory memory;
 	bool refused;        /* its members are: there is no room for them in the namespace */
 	usec status_differs; /* since when the pool's status is out of date; 0: it is not */
@@ -103,6 +108,10 @@ struct roster *index_roster(struct index *ix, const char *ns,
 struct roster *index_find_roster(struct index *ix, const char *ns,
 				 const char *pool); /* NULL: no such pool, and no member of it */
 struct member *index_member(struct index *ix, const char *ns, const char *name); /* NULL: in none */
+
+/* Between the end of a Sandbox that is returned and the beginning of the next it is neither. */
+void roster_return_begins(struct roster *r, const char *name);
+void roster_return_ends(struct roster *r, const char *name);
 
 void roster_wait(struct roster *r, struct waiter *w); /* at its place */
 /* The first in line, which is called now; NULL: nobody waits. */
@@ -127,6 +136,7 @@ enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m
 bool roster_low(struct roster *r);
 /* Dry: it should have members, and has none that a claim would get at once. */
 bool roster_dry(const struct roster *r);
+size_t roster_waiting(const struct roster *r); /* claims */
 usec roster_dry_time(const struct roster *r, usec mono);
 void roster_note_dry(struct roster *r);  /* n_ready, desired or wanted has changed */
 void member_is_fine(struct member *m);   /* it needs no attention until it changes */

@@ -20,6 +20,7 @@ void roster_drop(void *p)
 	while (!list_empty(&r->called))
 		list_del(r->called.next);
 	map_free(r->nodes);
+	map_free(r->returning);
 	free(r->fine_uid);
 	free(r->key);
 	free(r);
@@ -39,6 +40,7 @@ struct roster *index_roster(struct index *ix, const char *ns, const char *pool)
 	list_init(&r->called);
 	list_init(&r->odd);
 	r->nodes = map_new(free);
+	r->returning = map_new(NULL);
 	r->key = xstrdup(key);
 	map_put(index_rosters(ix), key, r);
 	return r;
@@ -64,6 +66,16 @@ void index_drop_roster(struct index *ix, const char *ns, const char *pool)
 	roster_note_dry(r);
 	if (!r->n_members)
 		(void)map_del(index_rosters(ix), key);
+}
+
+void roster_return_begins(struct roster *r, const char *name)
+{
+	map_put(r->returning, name, r);
+}
+
+void roster_return_ends(struct roster *r, const char *name)
+{
+	(void)map_del(r->returning, name);
 }
 
 static void member_leave(struct index *ix, const char *key, struct member *m)
@@ -126,6 +138,16 @@ void roster_doubt_all(struct roster *r)
 		member_doubt(m);
 }
 
+size_t roster_waiting(const struct roster *r)
+{
+	const struct waiter *w;
+	size_t n = 0;
+
+	list_each(w, &r->waiting, link)
+		n++;
+	return n;
+}
+
 bool roster_dry(const struct roster *r)
 {
 	return r->wanted && r->desired > 0 && !r->n_ready;
@@ -144,6 +166,7 @@ void roster_note_dry(struct roster *r)
 		return;
 	r->dry_time = roster_dry_time(r, clock_mono());
 	r->dry_since = dry ? clock_mono() : 0;
+	r->dry_times += dry;
 }
 
 static void leave_ready(struct member *m)

@@ -23,6 +23,8 @@ struct context_kinds context_kinds(const struct kinds *registry)
 		.attachment = kinds_need(registry, API_CAY, "Attachment"),
 		.approval = kinds_need(registry, API_CAY, "Approval"),
 		.team_policy = kinds_need(registry, API_CAY, "TeamPolicy"),
+		.budget = kinds_need(registry, API_CAY, "Budget"),
+		.ledger = kinds_need(registry, API_CAY, "Ledger"),
 	};
 }
 

@@ -23,7 +23,7 @@ struct tally;
 struct context_kinds {
 	const struct kind *sandbox, *template, *pool, *claim;
 	const struct kind *pod, *service, *pvc, *policy, *event;
-	const struct kind *agent, *session, *attachment, *approval, *team_policy;
+	const struct kind *agent, *session, *attachment, *approval, *team_policy, *budget, *ledger;
 };
 
 struct context {

@@ -13,6 +13,7 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_TEMPLATE] = "template",
 	[CONTROL_POOL] = "pool",
 	[CONTROL_CLAIM] = "claim",
+	[CONTROL_RESET] = "reset",
 	[CONTROL_GC] = "gc",
 	[CONTROL_NAMESPACE] = "namespace",
 	[CONTROL_PVC] = "pvc",
@@ -27,6 +28,8 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_SESSION] = "session",
 	[CONTROL_ATTACHMENT] = "attachment",
 	[CONTROL_APPROVAL] = "approval",
+	[CONTROL_BUDGET] = "budget",
+	[CONTROL_LEDGER] = "ledger",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)

@@ -14,7 +14,8 @@ enum control_kind {
 	CONTROL_TEMPLATE,
 	CONTROL_POOL,
 	CONTROL_CLAIM,
-	CONTROL_GC, /* its names are uids */
+	CONTROL_RESET, /* of a Sandbox whose claim has ended */
+	CONTROL_GC,    /* its names are uids */
 	CONTROL_NAMESPACE,
 	CONTROL_PVC,
 	CONTROL_DEFINITION, /* the end of a CustomResourceDefinition */
@@ -28,6 +29,8 @@ enum control_kind {
 	CONTROL_SESSION,
 	CONTROL_ATTACHMENT,
 	CONTROL_APPROVAL,
+	CONTROL_BUDGET,
+	CONTROL_LEDGER, /* one key for each namespace, without a name */
 	CONTROL_KIND_MAX_,
 };
 

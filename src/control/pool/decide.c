@@ -48,7 +48,7 @@ static uint64_t room(const struct pool_counts *c)
 struct pool_scale pool_scale(const struct pool_counts *c)
 {
 	uint64_t want = c->desired > 0 ? (uint64_t)c->desired : 0;
-	uint64_t total = c->active + c->terminating;
+	uint64_t total = c->active + c->terminating + (uint64_t)c->lent;
 	struct pool_scale plan = { .again_ms = c->grace_left_ms };
 
 	if (c->refill_off)
@@ -205,6 +205,7 @@ struct pool_plan pool_decide(const struct pool_seen *seen)
 				  .counts = { .desired = seen->desired,
 					      .template_found = seen->template,
 					      .refill_off = seen->refill_off,
+					      .lent = seen->n_lent,
 					      .max_batch = seen->max_batch,
 					      .recheck_ms = seen->recheck_ms } };
 

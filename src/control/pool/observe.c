@@ -173,10 +173,11 @@ bool pool_observe(struct pass *p, struct pool_seen *seen)
 	v = pool_view(seen->pool);
 	seen->desired = v->replicas;
 	seen->recreate = v->recreate;
-	seen->refill_off = str_eq(
-		json_get_str(json_at_path(seen->pool->root, "metadata.annotations"), KEY_REFILL),
-		"off");
+	seen->refill_off = v->refill == POOL_REFILL_OFF;
 	seen->roster = index_roster(c->index, p->key->ns, p->key->name);
+	seen->n_lent = (int64_t)map_len(seen->roster->returning);
+	if (v->refill == POOL_REFILL_RETURNED)
+		seen->n_lent += index_lent_by(c->index, p->key->ns, p->key->name);
 	seen->template = client_get(c->client, c->kinds.template, p->key->ns, v->template);
 	if (seen->template)
 		hash_template(seen->roster, seen->template);

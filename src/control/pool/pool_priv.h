@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "control/index/index.h"
 #include "control/pass/pass.h"
+#include "control/pool/pool.h"
 #include "json/json.h"
 
 /*
@@ -61,6 +62,7 @@ struct pool_seen {
 	int64_t desired;
 	bool recreate;
 	bool refill_off; /* the pool's annotation says that it makes no members */
+	int64_t n_lent;  /* Sandboxes of claims that it waits for instead of making others */
 
 	struct pool_memory memory;
 	unsigned n_created, n_not_created; /* by the last pass */
@@ -93,6 +95,7 @@ enum fate member_fate(const struct member_seen *m, uint64_t grace_ms, bool recre
 /* How many to make or remove. */
 struct pool_counts {
 	int64_t desired;
+	int64_t lent; /* come back; they leave less to make */
 	uint64_t active, ready, terminating, unschedulable;
 	bool template_found, refill_off;
 	uint64_t grace_left_ms; /* until the first member's time to become Ready is up; 0: never */
@@ -126,9 +129,6 @@ void pool_plan_done(struct pool_plan *plan);
 
 /* Building */
 
-/* The Sandbox that a pool makes (§5.3). */
-struct json_doc *member_build(const struct object *pool, const struct object *template,
-			      const char *blueprint_hash, const char *pod_hash);
 /* The guarded patch that labels a member as warm; pool NULL: it stays its owner's. */
 struct json_doc *member_patch(const struct object *sandbox, const struct object *pool);
 struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_t ready);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "control/pass/item.h"
+#include "control/sandbox/sandbox.h"
 #include "json/json.h"
 
 struct buf;
@@ -96,7 +97,6 @@ struct json *service_ports(struct json_doc *d, const struct json *pod_spec);
 /* For one volumeClaimTemplate. */
 struct step pvc_decide(const struct object *sandbox, const struct json *vct,
 		       const struct object *pvc, struct err **ret_e);
-char *pvc_name(const struct json *vct, const char *sandbox_name);
 
 /* Everything that a living Sandbox needs */
 

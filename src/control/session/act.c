@@ -51,6 +51,17 @@ int64_t sessions_creating(const struct sessions *s, const char *ns, const char *
 	return c ? c->n : 0;
 }
 
+int64_t sessions_creating_all(const struct sessions *s, const char *ns)
+{
+	size_t len = strlen(ns);
+	int64_t n = 0;
+
+	map_each(it, s->creating)
+		if (!strncmp(it.key, ns, len) && it.key[len] == '/')
+			n += ((const struct creating *)it.value)->n;
+	return n;
+}
+
 static struct ticket *ticket_new(struct sessions *s, const char *ns, const char *agent)
 {
 	struct ticket *t = xnew(struct ticket);
@@ -118,6 +129,12 @@ static struct json_doc *build_claim(const struct object *session, const struct s
 		json_set_str(d, notes, KEY_SESSION_UID, session->uid);
 		if (plan->retain >= 0)
 			note_retain(d, notes, plan->retain);
+	}
+	if (plan->target != TARGET_SHARED && seen->agent->visibility == VISIBILITY_PRIVATE &&
+	    !str_empty(seen->agent->owner)) {
+		notes = json_need_obj(d, meta, "annotations");
+		json_set_str(d, notes, KEY_VISIBILITY, visibility_names[VISIBILITY_PRIVATE]);
+		json_set_str(d, notes, KEY_OWNER, seen->agent->owner);
 	}
 	json_set_str(d, json_need_obj(d, json_need_obj(d, root, "spec"), "warmPoolRef"), "name",
 		     seen->agent->pool);

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/agent/wall.h"
+#include "control/budget/under.h"
 #include "control/session/session_priv.h"
 
 /*
@@ -194,12 +195,21 @@ static char *claim_refused(const struct session_seen *s, const struct session_pl
 	if (!s->template_class)
 		return xasprintf("There is no SandboxTemplate %s, which SandboxWarmPool %s names",
 				 s->template, pool);
+	*ret_reason = "TemplatePrivate";
+	if (s->template_shut)
+		return xasprintf("SandboxTemplate %s is Private, and its owner is not the agent's",
+				 s->template);
 	*ret_reason = "TemplateNotAllowed";
 	if (s->policy && s->policy->templates &&
 	    !capabilities_list_has(s->policy->templates, s->template))
 		return xasprintf("The team's policy does not allow SandboxTemplate %s",
 				 s->template);
+	*ret_reason = BUDGET_REASON;
+	if (s->used_up)
+		return xstrdup(s->used_up);
 	*ret_reason = "MaxSandboxes";
+	if (s->no_space)
+		return xstrdup(s->no_space);
 	if (plan->target != TARGET_SHARED && s->caps->max_sandboxes >= 0 &&
 	    s->n_claims >= s->caps->max_sandboxes)
 		return xasprintf("The agent may have %lld sandboxes at once, and has as many",
@@ -272,7 +282,10 @@ static void decide_claimed(const struct session_seen *s, struct session_plan *pl
 		return;
 	}
 	if (own && ended && c->sandbox && c->sandbox->suspended) {
-		plan->step = SESSION_STEP_RESUME;
+		if (s->used_up)
+			refuse(s, plan, BUDGET_REASON, xstrdup(s->used_up));
+		else
+			plan->step = SESSION_STEP_RESUME;
 		return;
 	}
 	if (c->sandbox)
@@ -350,6 +363,8 @@ struct session_plan session_decide(const struct session_seen *s)
 	const char *why = over(s);
 
 	plan.claim = s->own.v ? s->own.name : NULL;
+	plan.budgeted = s->budgeted;
+	plan.used_up = s->used_up;
 	if (why)
 		decide_end(s, why, &plan);
 	else

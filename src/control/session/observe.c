@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "control/agent/wall.h"
+#include "control/budget/under.h"
 #include "control/index/links.h"
 #include "control/pass/context.h"
 #include "control/session/session_priv.h"
@@ -196,6 +197,19 @@ static void see_agent(struct pass *p, struct session_objects *o, struct session_
 			sessions_creating(p->own, p->key->ns, ret->v->agent);
 }
 
+static void see_budgets(struct pass *p, struct session_objects *o, struct session_seen *ret)
+{
+	struct budgets b;
+
+	budgets_of(p->c, p->key->ns, ret->v->agent, &b);
+	ret->budgeted = b.n || b.missing;
+	ret->used_up = o->used_up = budgets_refuse(&b);
+	if (!ret->claim.v)
+		ret->no_space = o->no_space = budgets_full(
+			p->c, p->key->ns, &b, sessions_creating_all(p->own, p->key->ns));
+	budgets_done(&b);
+}
+
 static void see_pool(struct pass *p, struct session_objects *o, struct session_seen *ret)
 {
 	struct context *c = p->c;
@@ -207,8 +221,10 @@ static void see_pool(struct pass *p, struct session_objects *o, struct session_s
 		return;
 	ret->template = pool_view(o->pool)->template;
 	o->template = client_get(c->client, c->kinds.template, p->key->ns, ret->template);
-	if (o->template)
-		ret->template_class = wall_class(o->template);
+	if (!o->template)
+		return;
+	ret->template_class = wall_class(o->template);
+	ret->template_shut = visibility_shuts_out(o->template, ret->agent->owner);
 }
 
 static void see_own(struct pass *p, struct session_objects *o, struct session_seen *ret)
@@ -282,8 +298,10 @@ bool session_observe(struct pass *p, struct session_objects *o, struct session_s
 	see_pool(p, o, ret);
 	see_own(p, o, ret);
 	see_attachment(p, o, ret);
-	if (ret->agent)
+	if (ret->agent) {
 		see_target(p, o, ret);
+		see_budgets(p, o, ret);
+	}
 	return true;
 }
 
@@ -297,4 +315,6 @@ void session_objects_done(struct session_objects *o)
 	chain_done(&o->chain);
 	free(o->names[0]);
 	free(o->names[1]);
+	free(o->used_up);
+	free(o->no_space);
 }

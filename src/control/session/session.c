@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "control/budget/under.h"
 #include "control/index/links.h"
 #include "control/pass/context.h"
 #include "control/pass/draft.h"
@@ -44,7 +45,7 @@ bool session_cares_sandbox(const struct object *was, const struct object *now)
 	a = sandbox_view(was);
 	b = sandbox_view(now);
 	return a->deleting != b->deleting || a->suspended != b->suspended ||
-	       !str_eq(a->owner.uid, b->owner.uid);
+	       a->is_private != b->is_private || !str_eq(a->owner.uid, b->owner.uid);
 }
 
 /* Report */
@@ -91,6 +92,24 @@ static void put_attachments(struct json_doc *d, struct json *status, const struc
 		(void)json_del(status, "attachments");
 }
 
+/* Of those that no budget is about, nothing is said. */
+static void put_budget(struct json_doc *d, const struct object *session,
+		       const struct session_plan *plan, usec now)
+{
+	struct json *conditions = json_need_arr(d, json_root(d), "conditions");
+	const struct condition c = { "WithinBudget",
+				     plan->used_up ? "False" : "True",
+				     plan->used_up ? BUDGET_REASON : "WithinLimits",
+				     plan->used_up ? plan->used_up : "Its budgets are not used up",
+				     session_view(session)->generation,
+				     NULL };
+
+	if (plan->phase == SESSION_ENDED ||
+	    (!plan->budgeted && !condition_view_of(conditions, "WithinBudget").tree))
+		return;
+	conditions_upsert(d, conditions, &c, now);
+}
+
 struct json_doc *session_status(const struct session_objects *o, const struct session_plan *plan,
 				const struct map *attachments, usec now)
 {
@@ -104,6 +123,7 @@ struct json_doc *session_status(const struct session_objects *o, const struct se
 	};
 
 	conditions_upsert(d, json_need_arr(d, status, "conditions"), &c, now);
+	put_budget(d, o->session, plan, now);
 	json_set_str(d, status, "phase", session_phase_name(plan->phase));
 	json_set_int(d, status, "observedGeneration", v->generation);
 	put_text(d, status, "claim", plan->claim);

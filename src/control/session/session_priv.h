@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/cay/agent.h"
+#include "api/cay/cay.h"
 #include "api/cay/session.h"
 #include "api/cay/team.h"
 #include "api/object.h"
@@ -29,10 +30,9 @@ struct map;
 struct sessions;
 
 #define FINALIZER_SESSION "cay.dev/session"
-/* Annotations of a claim: the Session that it was made for, and, if its sandbox is to be kept for
- * some time only after the end, for how long. */
-#define KEY_SESSION_UID "cay.dev/session-uid"
-#define KEY_RETAIN      "cay.dev/retain"
+/* Annotation of a claim: if its sandbox is to be kept for some time only after the end, for how
+ * long. */
+#define KEY_RETAIN "cay.dev/retain"
 
 #define SANDBOX_NEW  "new"
 #define SANDBOX_NONE "none"
@@ -81,8 +81,12 @@ struct session_seen {
 	const struct team_policy_view *policy; /* NULL: none */
 	const struct capabilities *caps;
 	enum chain_fault fault;
+	bool budgeted;                    /* its use counts against a budget */
+	const char *used_up;              /* why nothing may begin, in a sentence; NULL: it may */
+	const char *no_space;             /* why there may be no further sandbox; NULL: there may */
 	const char *template;             /* of the agent's pool; NULL: there is no such pool */
 	const char *template_class;       /* NULL: there is no such template; "": native */
+	bool template_shut;               /* it is Private, and not the agent's owner's */
 	int64_t n_claims;                 /* that the agent has, or is about to get */
 	struct claim_seen_by claim;       /* that its target means */
 	struct claim_seen_by own;         /* made for this session, whatever it has now */
@@ -117,8 +121,10 @@ struct session_plan {
 	enum session_step step;
 	enum target target;
 	enum session_phase phase;
-	const char *reason;  /* of the condition Ready, which is true while it is Active */
-	char *message;       /* malloc'd */
+	const char *reason; /* of the condition Ready, which is true while it is Active */
+	char *message;      /* malloc'd */
+	bool budgeted;
+	const char *used_up; /* as in struct session_seen */
 	const char *claim;   /* that was made for it; NULL: none */
 	const char *sandbox; /* that is in it, or will be; NULL: none */
 	usec ended_at;       /* 0: it has not ended */
@@ -138,7 +144,8 @@ struct session_objects {
 	struct object *session, *claim, *own, *sandbox, *own_sandbox, *attachment;
 	struct chain chain;
 	struct object *pool, *template;
-	char *names[2]; /* of claims */
+	char *names[2];           /* of claims */
+	char *used_up, *no_space; /* sentences of struct session_seen */
 };
 /* False: there is no such session. Both must be zero before; session_objects_done() in any case. */
 bool session_observe(struct pass *p, struct session_objects *o, struct session_seen *ret);
@@ -149,6 +156,7 @@ void session_act(struct pass *p, const struct session_objects *o, const struct s
 		 const struct session_plan *plan);
 /* The claims of the agent whose creation is under way. */
 int64_t sessions_creating(const struct sessions *s, const char *ns, const char *agent);
+int64_t sessions_creating_all(const struct sessions *s, const char *ns); /* of the namespace */
 
 struct json_doc *session_status(const struct session_objects *o, const struct session_plan *plan,
 				const struct map *attachments, usec now);

@@ -119,16 +119,6 @@ void gauges_sandbox(struct gauges *g, const struct object *sandbox)
 	series_add(g->states, (const char *const[]){ state_of(v), truth(v->in_pool) }, 1);
 }
 
-static size_t count_waiting(const struct roster *r)
-{
-	const struct waiter *w;
-	size_t n = 0;
-
-	list_each(w, &r->waiting, link)
-		n++;
-	return n;
-}
-
 static uint64_t pool_number(const struct roster *r, enum pool_gauge what)
 {
 	switch (what) {
@@ -139,7 +129,7 @@ static uint64_t pool_number(const struct roster *r, enum pool_gauge what)
 	case POOL_READY:
 		return r->n_ready;
 	case POOL_WAITING:
-		return count_waiting(r);
+		return roster_waiting(r);
 	case POOL_DRY:
 		return roster_dry(r);
 	case POOL_DRY_SECONDS:

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/series.h"
 #include "base/str.h"
+#include "control/control.h"
 
 /*
  * Claims, from the first sight to Ready (docs/reference/agent-sandbox.md §11).
@@ -30,6 +31,7 @@ enum what {
 	TALLY_CREATION,
 	TALLY_CLAIMS,
 	TALLY_READY,
+	TALLY_RESETS,
 	TALLY_MAX_,
 };
 
@@ -76,18 +78,26 @@ static const struct series_spec specs[TALLY_MAX_] = {
 			  ARRAY_LEN(ready_us),
 			  1000000,
 			  .max = 4 },
+	[TALLY_RESETS] = { "cay_sandbox_resets_total",
+			   "Sandboxes of claims that ended, whose template resets them.",
+			   SERIES_COUNTER,
+			   { "outcome" },
+			   .max = 2 },
 };
 
 struct tally {
 	struct series *series[TALLY_MAX_];
+	struct recent *recent;
 };
 
 struct tally_mark {
 	bool ready; /* otherwise: the claim gets its Sandbox */
 	char *ns, *template, *pool;
+	char *claim;                                 /* its name, if it is ready */
 	const char *launch, *condition, *created_by; /* constants */
 	usec from[TALLY_CLIENT + 1];                 /* 0: not known */
 	usec first_seen;
+	usec began;    /* the same by the monotonic clock */
 	usec creation; /* how long that took; < 0: not known */
 };
 
@@ -97,6 +107,7 @@ struct tally *tally_new(void)
 
 	for (size_t i = 0; i < TALLY_MAX_; i++)
 		t->series[i] = series_new(&specs[i]);
+	t->recent = recent_new();
 	return t;
 }
 
@@ -106,6 +117,7 @@ void tally_free(struct tally *t)
 		return;
 	for (size_t i = 0; i < TALLY_MAX_; i++)
 		series_free(t->series[i]);
+	recent_free(t->recent);
 	free(t);
 }
 
@@ -116,6 +128,7 @@ void tally_mark_free(struct tally_mark *m)
 	free(m->ns);
 	free(m->template);
 	free(m->pool);
+	free(m->claim);
 	free(m);
 }
 
@@ -167,7 +180,7 @@ static usec creation_of(const struct object *sandbox)
 }
 
 struct tally_mark *tally_first_ready(const struct object *claim, const struct object *sandbox,
-				     usec first_seen)
+				     usec first_seen, usec began)
 {
 	const char *observed = claim_view(claim)->first_observed;
 	struct tally_mark *m = xnew(struct tally_mark);
@@ -180,8 +193,22 @@ struct tally_mark *tally_first_ready(const struct object *claim, const struct ob
 	m->from[TALLY_CONTROLLER] = str_empty(observed) ? first_seen : view_time(observed);
 	m->from[TALLY_CLIENT] = view_time(object_annotation(claim, KEY_CLIENT_REQUESTED));
 	m->first_seen = first_seen;
+	m->began = began;
+	m->claim = xstrdup(claim->name);
 	m->creation = creation_of(sandbox);
 	return m;
+}
+
+static void remember(struct tally *t, const struct tally_mark *m, usec now)
+{
+	usec mono = clock_mono();
+
+	recent_add(t->recent, &(struct control_claim){ .ns = m->ns,
+						       .name = m->claim,
+						       .took = mono - m->began,
+						       .at = now,
+						       .mono = mono,
+						       .warm = str_eq(m->launch, "warm") });
 }
 
 static void count_ready(struct tally *t, const struct tally_mark *m, usec now)
@@ -197,6 +224,7 @@ static void count_ready(struct tally *t, const struct tally_mark *m, usec now)
 			       (uint64_t)m->creation / 1000);
 	if (m->first_seen <= now)
 		series_observe(t->series[TALLY_READY], labels, (uint64_t)(now - m->first_seen));
+	remember(t, m, now);
 }
 
 void tally_count(struct tally *t, const struct tally_mark *m, usec now)
@@ -208,6 +236,17 @@ void tally_count(struct tally *t, const struct tally_mark *m, usec now)
 			   (const char *const[]){ m->ns, m->template, m->launch, m->pool,
 						  m->condition, m->created_by },
 			   1);
+}
+
+void tally_reset(struct tally *t, bool returned)
+{
+	series_add(t->series[TALLY_RESETS],
+		   (const char *const[]){ returned ? "returned" : "deleted" }, 1);
+}
+
+const struct recent *tally_recent(const struct tally *t)
+{
+	return t->recent;
 }
 
 #if defined(__x86_64__)

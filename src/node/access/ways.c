@@ -74,6 +74,17 @@ static bool do_attachment_usage(void *ctx, const char *uid, struct access_usage 
 	return pods_attachment_usage(((struct ways *)ctx)->pods, uid, ret);
 }
 
+static void do_usage_each(void *ctx, void (*fn)(void *arg, const struct access_source *s),
+			  void *arg)
+{
+	pods_usage_each(((struct ways *)ctx)->pods, fn, arg);
+}
+
+static void do_usage_settled(void *ctx, const char *uid)
+{
+	pods_usage_settled(((struct ways *)ctx)->pods, uid);
+}
+
 struct ways *ways_new(const struct ways_spec *spec)
 {
 	static const struct access_ops ops = {
@@ -93,6 +104,8 @@ struct ways *ways_new(const struct ways_spec *spec)
 		.detach = do_detach,
 		.keep_attached = do_keep_attached,
 		.attachment_usage = do_attachment_usage,
+		.usage_each = do_usage_each,
+		.usage_settled = do_usage_settled,
 	};
 	struct ways *w = xnew(struct ways);
 

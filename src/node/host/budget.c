@@ -16,7 +16,7 @@ enum {
 	MAX_PODS = 2000,
 	OVERCOMMIT = 1000, /* sandboxes are many and mostly idle */
 	PIDS_RESERVE = 2048,
-	DESCRIPTORS_EACH = 5, /* of a container: pidfd, sockets, the network of its Pod */
+	DESCRIPTORS_EACH = 5, /* of a container: pidfd, two sockets, its Pod's network; one spare */
 	PODS_LEAST = 16,
 };
 

@@ -199,6 +199,20 @@ static char *group_path(const struct cgroups *c, const struct hier *h, const cha
 			 file ? file : "");
 }
 
+char *cgroup_of(const struct cgroups *c, pid_t pid)
+{
+	autofree char *path = xasprintf("/proc/%d/cgroup", (int)pid), *text = NULL;
+	autofree char *parent = xasprintf("/%s/", c->parent);
+	const char *at;
+
+	err_free(file_read(AT_FDCWD, path, 65536, &text, NULL));
+	at = text ? strstr(text, parent) : NULL;
+	if (!at)
+		return NULL;
+	at += strlen(parent);
+	return xstrndup(at, strcspn(at, "\n"));
+}
+
 struct err *cgroup_make(const struct cgroups *c, const char *name)
 {
 	for (size_t i = 0; i < c->n; i++)

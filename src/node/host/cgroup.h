@@ -80,6 +80,8 @@ void cgroups_remove_parent(const struct cgroups *c);              /* if nothing 
 /* The parts of a slot. path is absolute. */
 void cgroup_each_below(const struct cgroups *c, const char *name,
 		       void (*fn)(void *arg, const char *name, const char *path), void *arg);
+/* Where a process is: "<slot>" or "<slot>/<part>", malloc'd; NULL: in none of these groups. */
+char *cgroup_of(const struct cgroups *c, pid_t pid);
 /* No other group had, has or will have it as long as the machine runs; 0: there is none. */
 uint64_t cgroup_identity(const struct cgroups *c, const char *name);
 bool cgroup_empty(const struct cgroups *c, const char *name); /* there are no processes in it */

@@ -29,8 +29,8 @@
  *   quiet ── message ──> look, and restore at once
  *     soon after that ── message ──> look ── different ──> pause, then restore
  *
- * Rules of ours that change are loaded by the same jobs, one at a time. If only policies differ,
- * and the table is as it was, their elements are changed instead.
+ * Rules of ours that change are loaded by the same jobs, one at a time. If only policies and limits
+ * differ, and the table is as it was, their elements are changed instead.
  */
 enum {
 	RECEIVE = 32 * 1024,
@@ -89,7 +89,7 @@ static bool change_work(struct look *k)
 	uint32_t generation = firewall_generation();
 	struct err *e;
 
-	if (!k->was.policies || !k->rules.policies || !generation || !is_right(k->w, generation))
+	if (!generation || !is_right(k->w, generation))
 		return false;
 	e = firewall_change(k->w->spec.instance, &k->was, &k->rules);
 	if (e) {
@@ -160,6 +160,7 @@ static void pause_then_restore(struct filter_watch *w)
 static void drop_rules(const struct firewall_rules *r)
 {
 	bytes_unref(r->policies);
+	bytes_unref(r->limits);
 	bytes_unref(r->services);
 	bytes_unref(r->ways);
 }
@@ -171,6 +172,7 @@ static void hold_rules(struct firewall_rules *to, const struct firewall_rules *f
 
 	*to = *from;
 	to->policies = bytes_ref(from->policies);
+	to->limits = bytes_ref(from->limits);
 	to->services = bytes_ref(from->services);
 	to->ways = bytes_ref(from->ways);
 	drop_rules(&was);
@@ -199,6 +201,8 @@ static void load_done(struct filter_watch *w, struct look *k)
 	}
 	if (!w->changed && w->loaded)
 		take(w->loaded)(w->loaded_arg);
+	if (w->spec.in_force)
+		w->spec.in_force(w->spec.arg);
 }
 
 static void look_done(void *arg)
@@ -269,6 +273,11 @@ void filter_watch_change(struct filter_watch *w, const struct firewall_rules *ru
 unsigned filter_watch_policies(const struct filter_watch *w)
 {
 	return w->in_force.policies_number;
+}
+
+unsigned filter_watch_limits(const struct filter_watch *w)
+{
+	return w->in_force.limits_number;
 }
 
 static void on_change(struct filter_watch *w)

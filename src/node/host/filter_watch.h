@@ -31,6 +31,7 @@ struct filter_watch_spec {
 	const struct instance *instance;
 	struct firewall_rules rules;
 	void (*news)(void *arg, const struct filter_news *news);
+	void (*in_force)(void *arg); /* rules that were to change are; may be NULL */
 	void *arg;
 };
 /* Loads the filter. The policies of rules are referenced, here and in filter_watch_change(). */
@@ -43,5 +44,6 @@ void filter_watch_change(struct filter_watch *w, const struct firewall_rules *ru
 			 void (*loaded)(void *arg), void *arg);
 /* The number of the policies that are in force; while they are loaded, of those before. */
 unsigned filter_watch_policies(const struct filter_watch *w);
-void filter_watch_free(struct filter_watch *w); /* leaves the filter as it is */
+unsigned filter_watch_limits(const struct filter_watch *w); /* likewise */
+void filter_watch_free(struct filter_watch *w);             /* leaves the filter as it is */
 AUTOPTR(filter_watch)

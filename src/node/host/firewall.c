@@ -23,19 +23,23 @@
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
  * nothing changes here when Pods come and go, unless a NetworkPolicy says something about them.
  *
- * From a sandbox: answers to what the host asked, questions to the node's name server, and the
- * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
- * networks, the metadata addresses; and of IPv6 nothing with headers between its own and that of
- * the transport protocol. Into a sandbox: this daemon alone, whose packets carry the instance's
- * mark. The kernel itself answers for sockets that are gone (RST) and reports errors
- * (ICMP) without one. By an uplink that was switched on for sandboxes, nobody else's packets are
- * forwarded.
+ * From a sandbox: answers to what the host asked, questions to the node's name server, connections
+ * to the outlet (port 80, and only to a socket with the daemon's mark: another web server of the
+ * host may listen on all addresses), and the public Internet unless egress is off. Not: anything
+ * else of the host, other sandboxes, private networks, the metadata addresses; and of IPv6 nothing
+ * with headers between its own and that of the transport protocol. Into a sandbox: this daemon
+ * alone, whose packets carry the instance's mark. The kernel itself answers for sockets that are
+ * gone (RST) and reports errors (ICMP) without one. By an uplink that was switched on for
+ * sandboxes, nobody else's packets are forwarded.
  *
  * With policies (network/policy_text.c), what goes out and the answers to it, and what is asked of
  * the name server, must also pass the rules of the sandbox, packet by packet: nothing is let
  * through because it is part of a connection. They come last, so there they only take away. What
  * they open is in the chain between, for packets from one sandbox to another. What a sandbox sends
  * to itself through a Service (network/service_text.c) is its own affair.
+ *
+ * Sandboxes of agents are limited to places (network/limits.c), by a chain of its own that comes
+ * before all of this and only takes away.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -53,11 +57,18 @@ static const char to_host[] =
 	"		type filter hook input priority -10; policy accept;\n"
 	"		iifname $links ip daddr $gateway udp dport 53 goto names\n"
 	"		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
+	"		iifname $links ip daddr $gateway tcp dport 80 jump outlet\n"
 	"		iifname $links ct state established,related accept\n"
 	"		iifname $links counter drop\n"
 	"		iifname != \"lo\" ip daddr $gateway counter drop\n"
 	"		iifname != \"lo\" ip6 daddr $gateway6 counter drop\n"
 	"	}\n";
+/* Takes a kernel with nft_socket. */
+static const char outlet[] = "	chain outlet {\n"
+			     "		socket mark $daemon accept\n"
+			     "	}\n";
+static const char no_outlet[] = "	chain outlet {\n"
+				"	}\n";
 static const char names[] = "	chain names {\n"
 			    "		accept\n"
 			    "	}\n";
@@ -100,6 +111,49 @@ static const char to_internet_by_policy[] =
 	"		ip6 daddr $reserved6 counter drop\n"
 	"		ip saddr vmap @policies\n"
 	"		ip6 saddr vmap @policies6\n"
+	"		counter drop\n"
+	"	}\n";
+/* Whoever is not in the set "free" reaches what "leases" and "anywhere" say and nothing else; that
+ * is asked before all other rules, and opens nothing that they shut. Of a connection, what its
+ * sender may reach counts. What others know nothing of, as untracked packets, matches nothing. */
+/* Whichever name server a limited sandbox asks, the one that answers is ours: it knows the places,
+ * and makes the leases. One that is itself a place is reached. */
+static const char limits[] =
+	"	chain limited_names {\n"
+	"		type nat hook prerouting priority -101; policy accept;\n"
+	"		iifname != $links accept\n"
+	"		ip saddr . ip daddr . meta l4proto . th dport @leases accept\n"
+	"		ip saddr @limited udp dport 53 dnat ip to $gateway\n"
+	"		ip saddr @limited tcp dport 53 dnat ip to $gateway\n"
+	"	}\n"
+	"	chain limits {\n"
+	"		type filter hook forward priority -11; policy accept;\n"
+	"		jump to_itself\n"
+	"		iifname $links ip saddr != @free goto to_places\n"
+	"		iifname $links ip6 saddr != @free6 goto to_places\n"
+	"		oifname $links ip daddr != @free goto to_places\n"
+	"		oifname $links ip6 daddr != @free6 goto to_places\n"
+	"	}\n"
+	"	chain to_places {\n"
+	"		oifname $links meta l4proto { icmp, ipv6-icmp } ct state related accept\n"
+	"		ct original ip saddr @free accept\n"
+	"		ct original ip6 saddr @free6 accept\n"
+	"		ct direction original ip saddr . ip daddr . meta l4proto . th dport @leases accept\n"
+	"		ct direction reply ip daddr . ip saddr . meta l4proto . th sport @leases accept\n"
+	"		ct direction original ip6 saddr . ip6 daddr . meta l4proto . th dport @leases6 "
+	"accept\n"
+	"		ct direction reply ip6 daddr . ip6 saddr . meta l4proto . th sport @leases6 "
+	"accept\n"
+	"		ct direction original ip daddr != $reserved ip saddr . meta l4proto . th dport "
+	"@anywhere accept\n"
+	"		ct direction reply ip saddr != $reserved ip daddr . meta l4proto . th sport "
+	"@anywhere accept\n"
+	"		ct direction original ip6 daddr != $reserved6 ip6 saddr . meta l4proto . th dport "
+	"@anywhere6 accept\n"
+	"		ct direction reply ip6 saddr != $reserved6 ip6 daddr . meta l4proto . th sport "
+	"@anywhere6 accept\n"
+	"		ip saddr @limited meta l4proto tcp counter reject with tcp reset\n"
+	"		ip6 saddr @limited6 meta l4proto tcp counter reject with tcp reset\n"
 	"		counter drop\n"
 	"	}\n";
 static const char no_services[] = "	chain to_itself {\n"
@@ -247,8 +301,11 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 	} parts[] = {
 		{ true, r->services ? r->services->data : no_services },
 		{ policies, policies ? r->policies->data : "" },
+		{ r->limits, r->limits ? r->limits->data : "" },
+		{ r->limits, limits },
 		{ wall_stands("filter-spoof"), spoof },
 		{ wall_stands("filter-to-host"), policies ? names_by_policy : names },
+		{ wall_stands("filter-to-host"), r->outlet ? outlet : no_outlet },
 		{ wall_stands("filter-to-host"), to_host },
 		{ wall_stands("filter-through"), policies ? answers_by_policy : answers },
 		{ wall_stands("filter-through"), way_out(r, policies) },
@@ -271,24 +328,43 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 	return run(buf_str(&text), NULL);
 }
 
+/* Both have them, or neither has. */
+static bool alike(const struct bytes *a, const struct bytes *b)
+{
+	return !a == !b;
+}
+
+static void add_elements(struct buf *text, const struct firewall_rules *r)
+{
+	if (r->policies)
+		buf_add_str(text, r->policies->data);
+	if (r->limits)
+		buf_add_str(text, r->limits->data);
+}
+
 struct err *firewall_change(const struct instance *i, const struct firewall_rules *was,
 			    const struct firewall_rules *now)
 {
 	autofree char *table = instance_table(i);
 	struct firewall_rules same = *was;
-	autobuf text = { 0 };
+	autobuf text = { 0 }, before = { 0 }, after = { 0 };
 	bool differs;
 
 	same.policies = now->policies;
 	same.policies_number = now->policies_number;
+	same.limits = now->limits;
+	same.limits_number = now->limits_number;
 	/* Whatever else may differ; if only the gaps between members do, the table is loaded. */
 	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
 	differs = memcmp(&same, now, sizeof(same)) != 0;
-	if (differs || !was->policies || !now->policies || !wall_stands("network-policy"))
-		return err_new(ERR_UNSUPPORTED, "more than the elements of policies differ");
+	if (differs || !alike(was->policies, now->policies) || !alike(was->limits, now->limits) ||
+	    (now->policies && !wall_stands("network-policy")))
+		return err_new(ERR_UNSUPPORTED, "more than elements of sets and maps differ");
+	add_elements(&before, was);
+	add_elements(&after, now);
 	define_names(&text, i);
-	if (!firewall_delta(table, was->policies->data, now->policies->data, &text))
-		return err_new(ERR_UNSUPPORTED, "the rules of policies differ in kind");
+	if (!firewall_delta(table, buf_str(&before), buf_str(&after), &text))
+		return err_new(ERR_UNSUPPORTED, "the rules differ in kind");
 	return run(buf_str(&text), NULL);
 }
 
@@ -352,6 +428,22 @@ bool firewall_present(const struct instance *i)
 
 	firewall_text(i, &text);
 	return text;
+}
+
+/* Not the context of this process, whose socket is in another network. */
+bool firewall_try(bool with_outlet)
+{
+	autofree char *text = xasprintf("define daemon = 1\ntable inet try {\n%s}\n",
+					with_outlet ? outlet : no_outlet);
+	struct nft_ctx *ctx = nft_ctx_new(NFT_CTX_DEFAULT);
+	bool taken;
+
+	if (!ctx)
+		return false;
+	(void)nft_ctx_buffer_error(ctx);
+	taken = !nft_run_cmd_from_buffer(ctx, text);
+	nft_ctx_free(ctx);
+	return taken;
 }
 
 /* In the lines of a listing: "table ip filter {", "chain FORWARD {", "... hook forward ...; policy

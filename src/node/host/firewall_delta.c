@@ -14,7 +14,7 @@
  *
  *	set NAME {              map NAME {                       chain NAME {
  *		type T                  type T : verdict                 RULE
- *		elements = { A, B }     elements = { A : goto X }        …
+ *		elements = { A, B . C } elements = { A : goto X }        …
  *	}                       }                                }
  *
  * What the new one has is made, then chains whose rules differ are written anew, then elements are
@@ -208,7 +208,8 @@ static void write_elements(struct delta *d, const struct block *b, const char *v
 	for (size_t i = 0; b->other && i < b->other->n; i++)
 		map_put(there, b->other->items[i], b->other->items[i]);
 	for (size_t i = 0; i < b->n; i++) {
-		size_t len = by_key ? strcspn(b->items[i], " ") : strlen(b->items[i]);
+		const char *value = by_key ? strstr(b->items[i], " : ") : NULL;
+		size_t len = value ? (size_t)(value - b->items[i]) : strlen(b->items[i]);
 
 		if (map_has(there, b->items[i]))
 			continue;

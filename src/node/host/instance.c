@@ -195,9 +195,10 @@ static const struct {
 	const char *name;
 	bool run; /* below run_dir */
 } dirs[INSTANCE_DIR_MAX_] = {
-	[INSTANCE_SLOTS] = { "roots", false },     [INSTANCE_PODS] = { "pods", false },
-	[INSTANCE_VOLUMES] = { "volumes", false }, [INSTANCE_STATE] = { "state", true },
-	[INSTANCE_OBJECTS] = { "volumes", true },  [INSTANCE_STAGE] = { "stage", true },
+	[INSTANCE_SLOTS] = { "roots", false },      [INSTANCE_PODS] = { "pods", false },
+	[INSTANCE_VOLUMES] = { "volumes", false },  [INSTANCE_STATE] = { "state", true },
+	[INSTANCE_OBJECTS] = { "volumes", true },   [INSTANCE_STAGE] = { "stage", true },
+	[INSTANCE_IDENTITY] = { "identity", true },
 };
 
 const char *instance_dir_name(enum instance_dir dir)

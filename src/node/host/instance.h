@@ -49,12 +49,13 @@ bool instance_running(const struct instance *i); /* a node holds the lock */
 
 /* Directories of an instance. What is below run_dir is gone after the host has started anew. */
 enum instance_dir {
-	INSTANCE_SLOTS,   /* data_dir/roots: a directory per slot, with its layer and its log */
-	INSTANCE_PODS,    /* data_dir/pods: one a Pod, with its volumes that live as long as it */
-	INSTANCE_VOLUMES, /* data_dir/volumes: one a PersistentVolumeClaim */
-	INSTANCE_STATE,   /* run_dir/state: one file a Pod */
-	INSTANCE_OBJECTS, /* run_dir/volumes: one a Pod, with the volumes made from objects */
-	INSTANCE_STAGE,   /* run_dir/stage: empty; each slot mounts its own things there */
+	INSTANCE_SLOTS,    /* data_dir/roots: a directory per slot, with its layer and its log */
+	INSTANCE_PODS,     /* data_dir/pods: one a Pod, with its volumes that live as long as it */
+	INSTANCE_VOLUMES,  /* data_dir/volumes: one a PersistentVolumeClaim */
+	INSTANCE_STATE,    /* run_dir/state: one file a Pod */
+	INSTANCE_OBJECTS,  /* run_dir/volumes: one a Pod, with the volumes made from objects */
+	INSTANCE_IDENTITY, /* run_dir/identity: one a Pod of a Sandbox, with its identity socket */
+	INSTANCE_STAGE,    /* run_dir/stage: empty; each slot mounts its own things there */
 	INSTANCE_DIR_MAX_,
 };
 const char *instance_dir_name(enum instance_dir dir); /* below data_dir or run_dir */

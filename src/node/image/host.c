@@ -17,10 +17,10 @@
  * empty root for containers that run no program.
  */
 static const char *const dirs[] = {
-	"app",       "dev",     "etc",     "home",      "mnt",       "media",
-	"opt",       "proc",    "root",    "run",       "srv",       "sys",
-	"tmp",       "usr",     "var",     "var/cache", "var/lib",   "var/log",
-	"var/spool", "var/tmp", "etc/ssl", "usr/local", "etc/pam.d", "usr/local/bin",
+	"app",       "dev",       "etc",           "home",    "mnt",       "media",   "opt",
+	"proc",      "root",      "run",           "srv",     "sys",       "tmp",     "usr",
+	"var",       "var/cache", "var/lib",       "var/log", "var/spool", "var/tmp", "etc/ssl",
+	"usr/local", "etc/pam.d", "usr/local/bin", "run/cay",
 };
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 /* Root may become anybody without a password. Nobody has one: to whom root gives one may use it. */

@@ -205,9 +205,10 @@ static struct err *make_volume(const struct slot *s, const struct plan_mount *m)
 }
 
 /* A script from a ConfigMap may be run, though the run directory that it comes from is noexec. */
-static struct err *allow_exec(int tree)
+static struct err *set_exec(int tree, bool noexec)
 {
-	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NOEXEC };
+	struct mount_attr a = { .attr_set = noexec ? MOUNT_ATTR_NOEXEC : 0,
+				.attr_clr = noexec ? 0 : MOUNT_ATTR_NOEXEC };
 
 	if (mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
 		return err_sys(errno, "set mount attributes");
@@ -229,9 +230,14 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct plan
 	}
 	e = mount_clone(s, below >= 0 ? below : top, m->readonly, CLONE_IDS_SLOT, &tree);
 	if (!e)
-		e = allow_exec(tree);
-	if (!e)
-		e = open_place(s, root, m->to, m->file, &to);
+		e = set_exec(tree, m->noexec);
+	if (e)
+		return e;
+	e = open_place(s, root, m->to, m->file, &to);
+	if (e && m->spare) {
+		err_free(e);
+		return NULL;
+	}
 	return e ? e : mount_move(tree, to);
 }
 

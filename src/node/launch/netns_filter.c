@@ -30,6 +30,7 @@
  *       ip daddr GATEWAY tcp, not a first SYN accept   ip saddr RESERVED drop
  *       ip daddr GATEWAY udp dport 53 accept           tcp, a first SYN drop
  *       ip daddr GATEWAY tcp dport 53 accept
+ *       ip daddr GATEWAY tcp dport 80 accept
  *       ip daddr RESERVED drop
  *     }                                              }
  *     chain out6 {                                   chain in6 {
@@ -50,13 +51,14 @@
  *
  * The last one ends connections that a policy allowed before.
  *
- * Without egress, a plain "drop" takes the place of the last rules of all chains, and without IPv6
- * that of "goto".
+ * Without egress, a plain "drop" takes the place of the last rules of all chains and there is no
+ * port 80; without IPv6, "drop" takes that of "goto".
  *
- * It keeps no state: to the host go only segments that cannot open a connection, and questions to
- * its name server. So nothing may be in the way of the header of the transport protocol: what has
- * another header before it, a fragment among them, could pass as neither this nor that. Fragments
- * that a sandbox sends are made behind the filter, and the host puts them together again.
+ * It keeps no state: to the host go only segments that cannot open a connection, questions to its
+ * name server, and requests to its outlet. So nothing may be in the way of the header of the
+ * transport protocol: what has another header before it, a fragment among them, could pass as
+ * neither this nor that. Fragments that a sandbox sends are made behind the filter, and the host
+ * puts them together again.
  */
 enum {
 	RULE_MAX = 2048,
@@ -68,7 +70,9 @@ enum {
 	DADDR6 = 24,
 	TCP_FLAGS = 13,
 	ICMP6_TOO_BIG = 2,
-	DPORT = 2, /* of UDP too */
+	DPORT = 2,  /* of UDP too */
+	NAMES = 53, /* ports of the gateway */
+	OUTLET = 80,
 	PRIORITY = -10,
 	TYPE_IPADDR = 7, /* how nft shows the keys of a set: as addresses of IPv4, or of IPv6 */
 	TYPE_IP6ADDR = 8,
@@ -292,9 +296,9 @@ static void if_first_segment(struct filter *f, uint32_t op)
 	compare(f, op, &syn, 1);
 }
 
-static void if_name_server(struct filter *f, const struct ip *gw, uint8_t protocol)
+static void if_service(struct filter *f, const struct ip *gw, uint8_t protocol, uint8_t number)
 {
-	static const uint8_t port[2] = { 0, 53 };
+	const uint8_t port[2] = { 0, number };
 
 	if_address(f, false, NFT_CMP_EQ, gw);
 	load_meta(f, NFT_META_L4PROTO);
@@ -453,14 +457,18 @@ static void put_peers_in(struct filter *f, bool v4)
 
 /* The chains */
 
-static void accept_names(struct filter *f, const struct ip *gw)
+/* The name server, and the outlet. */
+static void accept_services(struct filter *f, const struct ip *gw, bool egress)
 {
-	rule(f);
-	if_name_server(f, gw, IPPROTO_UDP);
-	verdict(f, NF_ACCEPT);
-	rule(f);
-	if_name_server(f, gw, IPPROTO_TCP);
-	verdict(f, NF_ACCEPT);
+	static const struct {
+		uint8_t protocol, port;
+	} services[] = { { IPPROTO_UDP, NAMES }, { IPPROTO_TCP, NAMES }, { IPPROTO_TCP, OUTLET } };
+
+	for (size_t i = 0; i < ARRAY_LEN(services) - !egress; i++) {
+		rule(f);
+		if_service(f, gw, services[i].protocol, services[i].port);
+		verdict(f, NF_ACCEPT);
+	}
 }
 
 static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
@@ -475,7 +483,7 @@ static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 	if_first_segment(f, NFT_CMP_NEQ);
 	verdict(f, NF_ACCEPT);
 	if (ip_is4(&p->addr))
-		accept_names(f, &p->gw);
+		accept_services(f, &p->gw, egress);
 	if (egress)
 		put_peers_out(f, ip_is4(&p->addr));
 	if (egress)

@@ -72,6 +72,13 @@ static const struct oci_style *style_named(const char *name)
 	return NULL;
 }
 
+bool plan_oci_own_kernel(const struct plan_oci *oci)
+{
+	const struct oci_style *style = oci->program ? style_named(str_or(oci->style, "")) : NULL;
+
+	return style && style->own_kernel;
+}
+
 static int move_to(int from, int to)
 {
 	return from < 0 ? 0 : dup3(from, to, O_CLOEXEC);

@@ -44,6 +44,8 @@ static const struct record_field mount_fields[] = {
 	RECORD(struct plan_mount, file, RECORD_BOOL),
 	RECORD(struct plan_mount, make, RECORD_BOOL),
 	RECORD(struct plan_mount, readonly, RECORD_BOOL),
+	RECORD(struct plan_mount, noexec, RECORD_BOOL),
+	RECORD(struct plan_mount, spare, RECORD_BOOL),
 	RECORD(struct plan_mount, memory, RECORD_BOOL),
 	RECORD(struct plan_mount, size, RECORD_INT64),
 	RECORD(struct plan_mount, group, RECORD_INT64),

@@ -43,6 +43,8 @@ struct plan_mount {
 	bool file;        /* from/sub is a file */
 	bool make;        /* make from (and sub) where it is missing */
 	bool readonly;
+	bool noexec;
+	bool spare;    /* where it cannot be mounted, the container goes without it */
 	bool memory;   /* a tmpfs of its own */
 	bool own;      /* no other Pod sees it; only for the runtime, and not written */
 	int64_t size;  /* of the tmpfs, or of the directory if it is made; 0: the default */
@@ -87,6 +89,9 @@ must_use struct err *plan_from_fd(int fd, struct arena *a, struct plan *ret);
 /* The same from memory: what plan_from_fd() does with the bytes it has read. */
 must_use struct err *plan_from_text(const char *text, size_t len, struct arena *a,
 				    struct plan *ret);
+
+/* Whether what runs it has a kernel of its own, to which no socket of the host leads. */
+bool plan_oci_own_kernel(const struct plan_oci *oci);
 
 /*
  * The capabilities that a container may have, and has unless it drops them: those that container

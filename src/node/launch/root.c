@@ -155,11 +155,11 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 	return NULL;
 }
 
-/* What a name is in the image, S_IFDIR and its like; 0: it has none. The topmost layer that has the
- * name decides, be it with the device that hides what others below have. Links lead nowhere else
- * than within their layer. */
-static mode_t type_in_image(const struct slot *s, const struct plan_image *image, char prefix,
-			    const char *name)
+/* What a name is in the image; without a mode: it has none. The topmost layer that has the name
+ * decides, be it with the device that hides what others below have. Links lead nowhere else than
+ * within their layer. */
+static struct stat look_in_image(const struct slot *s, const struct plan_image *image, char prefix,
+				 const char *name)
 {
 	struct stat st = { 0 };
 
@@ -172,10 +172,32 @@ static mode_t type_in_image(const struct slot *s, const struct plan_image *image
 		layer = openat(s->stage_fd, at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		e = file_open_in_root(layer, name, O_PATH | O_NOFOLLOW, 0, &fd);
 		if (!e)
-			return fstat(fd, &st) < 0 ? 0 : st.st_mode & S_IFMT;
+			return fstat(fd, &st) < 0 ? (struct stat){ 0 } : st;
 		err_free(e);
 	}
-	return 0;
+	return st;
+}
+
+static mode_t type_in_image(const struct slot *s, const struct plan_image *image, char prefix,
+			    const char *name)
+{
+	return look_in_image(s, image, prefix, name).st_mode & S_IFMT;
+}
+
+/* The place of the identity socket, for the sandboxes that have one. A /run that is unlike others
+ * is not covered: there it is made when it is needed. */
+static void make_identity_place(const struct slot *s, const struct plan_image *image, char prefix,
+				int upper)
+{
+	const struct stat run = look_in_image(s, image, prefix, "run");
+
+	if (type_in_image(s, image, prefix, "run/cay") == S_IFDIR)
+		return;
+	if (run.st_mode &&
+	    (run.st_mode != (S_IFDIR | 0755) || (run.st_uid != s->spec->base && run.st_uid)))
+		return;
+	if (!mkdirat(upper, "run", 0755) || errno == EEXIST)
+		(void)mkdirat(upper, "run/cay", 0755);
 }
 
 /*
@@ -206,6 +228,8 @@ static struct err *fill_upper(struct slot *s, const struct plan_image *image, ch
 			return err_sys(errno, "create /etc");
 		e = make_file(upper, path, 0644);
 	}
+	if (!e)
+		make_identity_place(s, image, prefix, upper);
 	return e;
 }
 

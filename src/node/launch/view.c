@@ -37,7 +37,8 @@
  *
  * A read-only mount does not stop a connection to a socket or a pipe that lies on it, behind which
  * the sandbox may write for whoever asks: view_restrict() does. In a scratch they are other files,
- * with nobody behind them.
+ * with nobody behind them, except on mounts that the sandbox has read-only: of those, the identity
+ * socket leads to the daemon.
  */
 #define TMP_OPTIONS_MODE "1777"
 

@@ -29,6 +29,9 @@ enum {
 	RD = 0x0100,
 	RA = 0x0080,
 	CLASS_IN = 1,
+	CHAIN_MAX = 16, /* CNAME records that are followed */
+	LABEL_MAX = 63,
+	TEXT_MAX = 253, /* of a name, without the dot at its end */
 };
 
 static uint16_t get16(const uint8_t *p)
@@ -211,8 +214,9 @@ static void complete(uint8_t *wire, const uint8_t *query, const struct dns_query
 		     const struct dns_answer *a)
 {
 	put16(wire, q->id);
-	put16(wire + AT_FLAGS, (unsigned)(QR | (get16(query + AT_FLAGS) & (OPCODE | RD)) | RA |
-					  (a->authoritative ? AA : 0) | (int)a->code));
+	put16(wire + AT_FLAGS,
+	      (unsigned)(QR | (get16(query + AT_FLAGS) & (OPCODE | RD)) | RA |
+			 (a->authoritative ? AA : 0) | (a->cut ? TC : 0) | (int)a->code));
 	memcpy(wire + DNS_HEADER, query + DNS_HEADER, q->end - DNS_HEADER);
 }
 
@@ -253,4 +257,118 @@ bool dns_answers(const uint8_t *wire, size_t len, const uint8_t *query, const st
 	return len >= q->end && get16(wire) == id && get16(wire + AT_FLAGS) & QR &&
 	       get16(wire + AT_COUNT) == 1 &&
 	       same_question(wire + DNS_HEADER, query + DNS_HEADER, q->end - DNS_HEADER);
+}
+
+size_t dns_query_bare(const uint8_t *query, const struct dns_query *q, uint8_t ret[DNS_QUERY_MAX])
+{
+	memset(ret, 0, DNS_HEADER);
+	put16(ret + AT_FLAGS, RD);
+	put16(ret + AT_COUNT, 1);
+	for (size_t i = DNS_HEADER; i < q->end; i++) /* type and class have no capitals */
+		ret[i] = i < q->end - 4 ? (uint8_t)tolower(query[i]) : query[i];
+	return q->end;
+}
+
+/* Where the CNAME records lead from a name: the last of a chain, borrowed. */
+static const ldns_rdf *follow_names(const ldns_rr_list *list, const ldns_rdf *name)
+{
+	for (int hops = 0; hops < CHAIN_MAX; hops++) {
+		const ldns_rdf *target = NULL;
+
+		for (size_t i = 0; i < ldns_rr_list_rr_count(list) && !target; i++) {
+			const ldns_rr *rr = ldns_rr_list_rr(list, i);
+
+			if (ldns_rr_get_type(rr) == LDNS_RR_TYPE_CNAME && ldns_rr_rd_count(rr) &&
+			    !ldns_dname_compare(ldns_rr_owner(rr), name))
+				target = ldns_rr_rdf(rr, 0);
+		}
+		if (!target)
+			return name;
+		name = target;
+	}
+	return NULL;
+}
+
+static bool read_address(const ldns_rr *rr, struct ip *ret)
+{
+	bool v4 = ldns_rr_get_type(rr) == LDNS_RR_TYPE_A;
+	const ldns_rdf *value = ldns_rr_rd_count(rr) == 1 ? ldns_rr_rdf(rr, 0) : NULL;
+	uint32_t net;
+
+	if (!value || ldns_rdf_size(value) != (v4 ? sizeof(net) : sizeof(ret->octet)))
+		return false;
+	if (v4) {
+		memcpy(&net, ldns_rdf_data(value), sizeof(net));
+		*ret = ip_from4(ntohl(net));
+	} else {
+		memcpy(ret->octet, ldns_rdf_data(value), sizeof(ret->octet));
+	}
+	return v4 || !ip_is4(ret); /* one of IPv4 in disguise is none of IPv6 */
+}
+
+static void read_addresses(const ldns_rr_list *list, const ldns_rdf *name, size_t max,
+			   struct dns_answer *ret)
+{
+	uint16_t type = ret->target_type;
+
+	for (size_t i = 0; i < ldns_rr_list_rr_count(list) && ret->n_addrs < max; i++) {
+		const ldns_rr *rr = ldns_rr_list_rr(list, i);
+
+		if (ldns_rr_get_type(rr) != type || ldns_rr_get_class(rr) != LDNS_RR_CLASS_IN ||
+		    ldns_dname_compare(ldns_rr_owner(rr), name) ||
+		    !read_address(rr, &ret->addrs[ret->n_addrs]))
+			continue;
+		ret->ttl = ret->n_addrs ? MIN(ret->ttl, ldns_rr_ttl(rr)) : ldns_rr_ttl(rr);
+		ret->n_addrs++;
+	}
+}
+
+struct err *dns_answer_read(const uint8_t *wire, size_t len, const struct dns_query *q, size_t max,
+			    struct dns_answer *ret)
+{
+	struct dns_answer a = { .target_type = q->type };
+	ldns_rdf *name = ldns_dname_new_frm_str(q->name);
+	ldns_pkt *p = NULL;
+	const ldns_rdf *at;
+
+	if (!name || ldns_wire2pkt(&p, wire, len) != LDNS_STATUS_OK) {
+		ldns_rdf_deep_free(name);
+		ldns_pkt_free(p);
+		return err_new(ERR_MALFORMED, "DNS answer cannot be read");
+	}
+	a.code = (enum dns_code)ldns_pkt_get_rcode(p);
+	a.cut = ldns_pkt_tc(p);
+	at = follow_names(ldns_pkt_answer(p), name);
+	if (at && !a.cut && a.code == DNS_NOERROR && (q->type == DNS_A || q->type == DNS_AAAA))
+		read_addresses(ldns_pkt_answer(p), at, MIN(max, (size_t)DNS_ADDRS_MAX), &a);
+	a.target_type = 0;
+	ldns_rdf_deep_free(name);
+	ldns_pkt_free(p);
+	*ret = a;
+	return NULL;
+}
+
+size_t dns_query_write(const char *name, enum dns_type type, uint8_t ret[DNS_QUERY_MAX])
+{
+	size_t at = DNS_HEADER, len = strlen(name);
+
+	if (!len || len > TEXT_MAX)
+		return 0;
+	memset(ret, 0, DNS_HEADER);
+	put16(ret + AT_FLAGS, RD);
+	put16(ret + AT_COUNT, 1);
+	for (const char *p = name; *p;) {
+		size_t n = strcspn(p, ".");
+
+		if (!n || n > LABEL_MAX)
+			return 0;
+		ret[at++] = (uint8_t)n;
+		memcpy(ret + at, p, n);
+		at += n;
+		p += n + (p[n] == '.');
+	}
+	ret[at++] = 0;
+	put16(ret + at, type);
+	put16(ret + at + 2, CLASS_IN);
+	return at + 4;
 }

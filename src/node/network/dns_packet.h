@@ -13,7 +13,7 @@ struct buf;
 /*
  * DNS messages, as much as the resolver needs: bytes in, structs out, no I/O. A query has one
  * question, and nothing behind that is looked at; the answers of other servers are passed on as
- * they are, once they are known to answer what was asked.
+ * they are, once they are known to answer what was asked, or only addresses are taken from them.
  */
 enum {
 	DNS_HEADER = 12,
@@ -21,6 +21,7 @@ enum {
 	DNS_UDP_MAX = 512,   /* of an answer of our own */
 	DNS_QUERY_MAX = 1024,
 	DNS_ADDRS_MAX = 64,
+	LOOKUP_ADDRS_MAX = 16, /* of a name that the node looks up itself */
 };
 
 enum dns_code { /* the protocol's numbers */
@@ -69,6 +70,7 @@ struct dns_answer {
 	struct dns_place places[DNS_ADDRS_MAX]; /* SRV records */
 	size_t n_places;
 	uint32_t ttl;
+	bool cut; /* there is more, over TCP */
 };
 /* Appends the message. One that is longer than max is cut, and says so. */
 must_use struct err *dns_answer_write(const uint8_t *query, const struct dns_query *q,
@@ -77,4 +79,17 @@ must_use struct err *dns_answer_write(const uint8_t *query, const struct dns_que
 /* Whether this is another server's answer to the query that was sent with this id. */
 bool dns_answers(const uint8_t *wire, size_t len, const uint8_t *query, const struct dns_query *q,
 		 uint16_t id);
+/*
+ * The addresses in such an answer, of the type that was asked for: those of the name, or of what
+ * its CNAME records lead to. At most max of them; what else is in it is left out.
+ * ERR_MALFORMED.
+ */
+must_use struct err *dns_answer_read(const uint8_t *wire, size_t len, const struct dns_query *q,
+				     size_t max, struct dns_answer *ret);
 void dns_set_id(uint8_t *wire, uint16_t id);
+/* The query with nothing but its header and question, the name in lower case. Returns the length.
+ */
+size_t dns_query_bare(const uint8_t *query, const struct dns_query *q, uint8_t ret[DNS_QUERY_MAX]);
+
+/* A question of our own, with the id 0. Its length; 0: the text is no name. */
+size_t dns_query_write(const char *name, enum dns_type type, uint8_t ret[DNS_QUERY_MAX]);

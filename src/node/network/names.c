@@ -456,6 +456,22 @@ static bool answer_reverse(const struct names *n, const struct dns_query *q, str
 	return true;
 }
 
+bool names_internal(const struct names *n, const struct dns_query *q, struct arena *a,
+		    struct dns_answer *ret)
+{
+	const char *text = below(q->name, "cay.internal", a);
+	bool known = n->outlet && text && str_eq(text, "outlet");
+
+	if (!text)
+		return false;
+	*ret = (struct dns_answer){ .authoritative = true,
+				    .ttl = TTL,
+				    .code = known ? DNS_NOERROR : DNS_NXDOMAIN };
+	if (known)
+		ret->addrs[ret->n_addrs++] = instance_ip4(n->instance, POOL_GATEWAY);
+	return true;
+}
+
 bool names_answer(const struct names *n, const struct dns_query *q, struct arena *a,
 		  struct dns_answer *ret)
 {
@@ -464,7 +480,7 @@ bool names_answer(const struct names *n, const struct dns_query *q, struct arena
 
 	*ret = (struct dns_answer){ .authoritative = true, .ttl = TTL };
 	if (!text)
-		return answer_reverse(n, q, a, ret);
+		return names_internal(n, q, a, ret) || answer_reverse(n, q, a, ret);
 	if (strchr(text, '\\') || !split(text, &name))
 		ret->code = DNS_NXDOMAIN; /* no object has such a name */
 	else

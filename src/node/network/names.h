@@ -26,8 +26,13 @@ struct names {
 	/* Pods that count although no object says so, as in policies.h. NULL: none do. */
 	void (*held)(void *arg, void (*fn)(void *fn_arg, struct object *pod), void *fn_arg);
 	void *arg;
+	bool outlet; /* outlet.cay.internal is the gateway; nothing else is below cay.internal */
 };
 
 /* False: it is somebody else's name. Strings of the answer are in the arena. */
 bool names_answer(const struct names *n, const struct dns_query *q, struct arena *a,
 		  struct dns_answer *ret);
+/* The same of what is below cay.internal: a domain of ours, which nobody else is asked about, and
+ * which a sandbox knows whatever its agents may reach. */
+bool names_internal(const struct names *n, const struct dns_query *q, struct arena *a,
+		    struct dns_answer *ret);

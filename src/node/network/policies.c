@@ -47,7 +47,10 @@ struct policies {
 	/* By place: the number of the last rules that named the address, 0: none, or UNPLANNED. */
 	unsigned named[POOL_SIZE];
 	const struct service_plan *services; /* NULL: none */
-	struct map *told;                    /* uid → what was said about the policy, owned */
+	struct arena *arena;                 /* of the plan */
+	const struct policy_plan
+		*plan;     /* for policies_let_out() alone; NULL: objects are missing */
+	struct map *told;  /* uid → what was said about the policy, owned */
 	struct map *peers; /* address → struct opened, owned: what was told of it */
 };
 
@@ -261,7 +264,7 @@ static void add_held(struct policies *p, struct follower_objects *pods)
 /* say: the first table is made before there is anybody to tell anything. */
 static bool plan_rules(struct policies *p, bool say)
 {
-	autoptr(arena) a = arena_new();
+	struct arena *a = arena_new();
 	struct follower_objects all[FOLLOWED_MAX_];
 	struct policy_world w = { .node = p->spec.node_name,
 				  .instance = p->spec.instance,
@@ -291,6 +294,9 @@ static bool plan_rules(struct policies *p, bool say)
 		tell_opened(p, a, plan);
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
 		follower_objects_done(&all[i]);
+	arena_free(p->arena);
+	p->arena = a;
+	p->plan = plan;
 	return changed;
 }
 
@@ -398,6 +404,11 @@ bool policies_clear(const struct policies *p, unsigned place)
 	       p->named[place] < p->spec.in_force(p->spec.arg);
 }
 
+bool policies_let_out(const struct policies *p, unsigned place, const struct ip *to, uint16_t port)
+{
+	return p->plan && policy_lets_out(p->plan, place, to, port);
+}
+
 void policies_set_services(struct policies *p, const struct service_plan *services)
 {
 	p->services = services;
@@ -415,6 +426,7 @@ void policies_free(struct policies *p)
 	if (!p)
 		return;
 	follower_done(&p->follower);
+	arena_free(p->arena);
 	map_free(p->told);
 	map_free(p->peers);
 	policy_numbers_free(p->numbers);

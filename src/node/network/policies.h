@@ -45,6 +45,8 @@ unsigned policies_number(const struct policies *p); /* of these rules: it grows 
 /* Whether no rules that are in force, or will be, say anything of the Pod that last had the address
  * with this place. */
 bool policies_clear(const struct policies *p, unsigned place);
+/* Whether the sandbox at this place may open a TCP connection to an address outside. */
+bool policies_let_out(const struct policies *p, unsigned place, const struct ip *to, uint16_t port);
 /* Through which addresses of Services sandboxes reach others; borrowed until the next call. */
 void policies_set_services(struct policies *p, const struct service_plan *services);
 void policies_held_changed(struct policies *p);

@@ -158,5 +158,9 @@ void policy_peers(const struct policy_plan *p, enum policy_direction d, long gro
 /* Whether what a group lets pass may have the sandbox with this place at its other end. */
 bool policy_reaches(const struct policy_plan *p, enum policy_direction d, long group,
 		    unsigned place);
+/* Whether the sandbox at this place may open a TCP connection to an address outside. Good for as
+ * long as the arena of the plan, whatever became of the objects. */
+bool policy_lets_out(const struct policy_plan *p, unsigned place, const struct ip *to,
+		     uint16_t port);
 /* Whether the Pod counts, and its address. */
 bool policy_pod_ip(const struct object *pod, struct ip *ret);

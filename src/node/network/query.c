@@ -20,20 +20,10 @@ enum {
 	ANSWER_MAX = 65535,
 };
 
-struct query {
-	struct resolver *r;
-	struct list on;
-	struct query_from from;
-	struct dns_query q;
-	uint8_t wire[2 + DNS_QUERY_MAX]; /* with the length in front, as TCP wants it */
-	size_t len, sent;
-	uint16_t id; /* of this try */
-	unsigned tries;
-	int fd;
-	struct watch *watch;
-	struct timer *timer;
-	struct buf in; /* TCP */
-};
+static bool by_tcp(const struct query *y)
+{
+	return y->from.peer || y->from.tcp;
+}
 
 static void close_try(struct query *y)
 {
@@ -43,11 +33,12 @@ static void close_try(struct query *y)
 	buf_clear(&y->in);
 }
 
-static void query_free(struct query *y)
+void query_free(struct query *y)
 {
 	struct resolver *r = y->r;
 
 	close_try(y);
+	narrow_free(y->narrow);
 	timer_free(y->timer);
 	list_del(&y->on);
 	r->n_queries--;
@@ -58,7 +49,7 @@ static void query_free(struct query *y)
 
 static void next_try(struct query *y);
 
-static void give_up(struct query *y)
+void query_give_up(struct query *y)
 {
 	resolver_refuse(y->r, &y->from, y->wire + 2, &y->q, DNS_SERVFAIL);
 	query_free(y);
@@ -69,6 +60,11 @@ static bool take_answer(struct query *y, uint8_t *wire, size_t len)
 {
 	if (!dns_answers(wire, len, y->wire + 2, &y->q, y->id))
 		return false;
+	if (y->narrow) {
+		close_try(y);
+		narrow_answer(y, wire, len);
+		return true;
+	}
 	dns_set_id(wire, y->q.id);
 	resolver_reply(y->r, &y->from, wire, len);
 	query_free(y);
@@ -134,7 +130,7 @@ static void on_ready(void *arg, unused unsigned ready)
 {
 	struct query *y = arg;
 
-	if (y->from.peer)
+	if (by_tcp(y))
 		on_tcp(y);
 	else
 		on_udp(y);
@@ -142,12 +138,17 @@ static void on_ready(void *arg, unused unsigned ready)
 
 static void on_late(void *arg)
 {
-	next_try(arg);
+	struct query *y = arg;
+
+	if (y->narrow && narrow_waits(y->narrow))
+		query_give_up(y);
+	else
+		next_try(y);
 }
 
 static bool open_try(struct query *y, const struct sockaddr_storage *to)
 {
-	bool tcp = y->from.peer;
+	bool tcp = by_tcp(y);
 	socklen_t len =
 		to->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 
@@ -176,7 +177,7 @@ static void next_try(struct query *y)
 	if (open)
 		timer_set(y->timer, TRY_MS);
 	else
-		give_up(y);
+		query_give_up(y);
 }
 
 /*
@@ -197,19 +198,18 @@ static bool make_room(struct resolver *r, const struct asker *a)
 		oldest = y;
 	}
 	if (oldest)
-		give_up(oldest);
+		query_give_up(oldest);
 	return oldest;
 }
 
-bool query_start(struct resolver *r, const struct query_from *from, const uint8_t *wire, size_t len,
-		 const struct dns_query *q)
+struct query *query_new(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+			size_t len, const struct dns_query *q)
 {
 	struct asker *a = &r->askers[from->place];
 	struct query *y;
 
-	if (a->queries == QUERIES_EACH_MAX || !resolver_host(r)->n_servers ||
-	    (r->n_queries == QUERIES_MAX && !make_room(r, a)))
-		return false;
+	if (a->queries == QUERIES_EACH_MAX || (r->n_queries == QUERIES_MAX && !make_room(r, a)))
+		return NULL;
 	y = xnew(struct query);
 	y->r = r;
 	y->from = *from;
@@ -223,16 +223,20 @@ bool query_start(struct resolver *r, const struct query_from *from, const uint8_
 	list_add_tail(&r->queries, &y->on);
 	r->n_queries++;
 	a->queries++;
-	r->forwarded++;
-	next_try(y);
-	return true;
+	return y;
 }
 
-void queries_drop(struct resolver *r, const struct peer *peer)
+void query_pass(struct query *y)
+{
+	y->r->forwarded++;
+	next_try(y);
+}
+
+void queries_drop(struct resolver *r, const void *asker)
 {
 	struct query *y, *next;
 
 	list_each_safe(y, next, &r->queries, on)
-		if (!peer || y->from.peer == peer)
+		if (!asker || y->from.peer == asker || y->from.lookup == asker)
 			query_free(y);
 }

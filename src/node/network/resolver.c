@@ -16,6 +16,7 @@
 #include "base/metrics.h"
 #include "client/client.h"
 #include "loop/loop.h"
+#include "node/network/reach.h"
 #include "node/network/resolver_priv.h"
 
 /*
@@ -101,15 +102,17 @@ static bool may_ask(struct asker *a)
 
 void resolver_reply(struct resolver *r, const struct query_from *from, const void *wire, size_t len)
 {
-	if (from->peer)
+	if (from->lookup)
+		lookup_answer(from->lookup, wire, len);
+	else if (from->peer)
 		peer_answer(from->peer, wire, len);
 	else /* one that cannot be sent now is lost, as any datagram may be */
 		(void)sendto(r->udp, wire, len, MSG_DONTWAIT, (const struct sockaddr *)&from->addr,
 			     sizeof(from->addr));
 }
 
-static void answer(struct resolver *r, const struct query_from *from, const uint8_t *wire,
-		   const struct dns_query *q, const struct dns_answer *a)
+void resolver_answer(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+		     const struct dns_query *q, const struct dns_answer *a)
 {
 	size_t max = from->peer ? UINT16_MAX : DNS_UDP_MAX;
 	autobuf out = { 0 };
@@ -125,15 +128,69 @@ static void answer(struct resolver *r, const struct query_from *from, const uint
 void resolver_refuse(struct resolver *r, const struct query_from *from, const uint8_t *wire,
 		     const struct dns_query *q, enum dns_code code)
 {
-	answer(r, from, wire, q, &(struct dns_answer){ .code = code });
+	resolver_answer(r, from, wire, q, &(struct dns_answer){ .code = code });
+}
+
+static void pass_on(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+		    size_t len, const struct dns_query *q)
+{
+	struct query *y = r->spec.forward ? query_new(r, from, wire, len, q) : NULL;
+
+	if (y)
+		query_pass(y);
+	else
+		resolver_refuse(r, from, wire, q, r->spec.forward ? DNS_SERVFAIL : DNS_REFUSED);
+}
+
+static void answer_free(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+			size_t len, const struct dns_query *q)
+{
+	autoptr(arena) arena = arena_new();
+	struct dns_answer a;
+
+	if (!names_answer(&r->names, q, arena, &a)) {
+		pass_on(r, from, wire, len, q);
+		return;
+	}
+	r->answered++;
+	resolver_answer(r, from, wire, q, &a);
+}
+
+/* False: nobody knows yet who asks. */
+static bool answer_internal(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+			    const struct dns_query *q)
+{
+	autoptr(arena) arena = arena_new();
+	struct dns_answer a;
+
+	if (!names_internal(&r->names, q, arena, &a))
+		return false;
+	r->answered++;
+	resolver_answer(r, from, wire, q, &a);
+	return true;
+}
+
+static bool answer_anybody(struct resolver *r, const struct query_from *from, const uint8_t *wire,
+			   size_t len, const struct dns_query *q)
+{
+	switch (r->spec.reach ? reach_state(r->spec.reach, from->place) : REACH_FREE) {
+	case REACH_FREE:
+		answer_free(r, from, wire, len, q);
+		return true;
+	case REACH_LIMITED:
+		if (!answer_internal(r, from, wire, q))
+			narrow_ask(r, from, wire, len, q);
+		return true;
+	case REACH_UNKNOWN:
+		break;
+	}
+	return false;
 }
 
 bool resolver_ask(struct resolver *r, const struct query_from *from, const uint8_t *wire,
 		  size_t len)
 {
-	autoptr(arena) arena = arena_new();
 	struct dns_query q;
-	struct dns_answer a;
 	enum dns_code code;
 	struct err *e;
 
@@ -147,16 +204,9 @@ bool resolver_ask(struct resolver *r, const struct query_from *from, const uint8
 		r->refused++;
 		return false;
 	}
-	if (code != DNS_NOERROR) {
-		resolver_refuse(r, from, wire, &q, code);
-	} else if (names_answer(&r->names, &q, arena, &a)) {
-		r->answered++;
-		answer(r, from, wire, &q, &a);
-	} else if (!r->spec.forward) {
-		resolver_refuse(r, from, wire, &q, DNS_REFUSED);
-	} else if (!query_start(r, from, wire, len, &q)) {
-		resolver_refuse(r, from, wire, &q, DNS_SERVFAIL);
-	}
+	if (code == DNS_NOERROR)
+		return answer_anybody(r, from, wire, len, &q);
+	resolver_refuse(r, from, wire, &q, code);
 	return true;
 }
 
@@ -248,11 +298,13 @@ struct err *resolver_new(const struct resolver_spec *spec, struct resolver **ret
 	r->spec = *spec;
 	r->domain = xstrdup(spec->domain);
 	r->resolv_conf = xstrdup(spec->resolv_conf);
-	r->names = (struct names){ spec->client, spec->instance, r->domain, spec->held, spec->arg };
+	r->names = (struct names){ spec->client, spec->instance, r->domain,
+				   spec->held,   spec->arg,      spec->outlet };
 	r->udp = r->tcp = -1;
 	r->askers = xnew_n(struct asker, POOL_SIZE);
 	list_init(&r->queries);
 	list_init(&r->peers);
+	list_init(&r->lookups);
 	r->watch_services = follow(r, "v1", "Service");
 	r->watch_pods = follow(r, "v1", "Pod");
 	r->watch_slices = follow(r, "discovery.k8s.io/v1", "EndpointSlice");
@@ -267,6 +319,7 @@ void resolver_free(struct resolver *r)
 	if (!r)
 		return;
 	peers_free(r);
+	lookups_drop(r);
 	queries_drop(r, NULL);
 	watch_free(r->udp_watch);
 	watch_free(r->tcp_watch);

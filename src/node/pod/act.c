@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cay/cay.h"
 #include "api/meta.h"
+#include "api/view.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/disk/trash.h"
+#include "node/inside/inside.h"
 #include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 #include "node/volume/host_path.h"
@@ -122,6 +125,16 @@ static void tell_what_lacks(struct pod *p)
 			  p->view->runtime_class, lacks);
 }
 
+/* Every Pod of a Sandbox may ask who it is, unless its template wants no such thing: members of a
+ * pool do not know yet whose they will be. */
+static struct err *offer_identity(struct pod *p)
+{
+	if (!p->pods->inside || owner_view_of(p->obj).type != OWNER_SANDBOX ||
+	    str_eq(object_annotation(p->obj, KEY_IDENTITY), "none"))
+		return NULL;
+	return inside_offer(p->pods->inside, p->obj->uid);
+}
+
 static bool act_prepare(struct pod *p)
 {
 	struct volume_pod v = pod_volumes(p);
@@ -130,6 +143,8 @@ static bool act_prepare(struct pod *p)
 	if (!has_runtime(p))
 		return false;
 	e = volumes_prepare(p->pods->volumes, &v);
+	if (!e)
+		e = offer_identity(p);
 	if (!e) {
 		tell_what_lacks(p);
 		pod_enter(p, POD_CONNECTING);
@@ -181,8 +196,11 @@ static bool act_connect(struct pod *p)
 	return true;
 }
 
+/* The network may be another's soon: no descriptor of it stays in a socket that leads outside. */
 static void put_net(struct pod *p)
 {
+	if (p->pods->inside)
+		inside_withdraw(p->pods->inside, p->obj->uid);
 	if (p->net)
 		p->pods->rt->net_put(p->pods->rt_ctx, take(p->net));
 }

@@ -12,6 +12,7 @@
 #include "node/host/numbers.h"
 #include "node/host/oom.h"
 #include "node/image/image.h"
+#include "node/inside/inside.h"
 #include "node/network/resolver.h"
 #include "node/pod/pod_priv.h"
 #include "wire/wire.h"
@@ -223,6 +224,33 @@ static bool has_expressions(const struct pod_container_view *c)
 	return false;
 }
 
+static bool is_taken(const struct pod_container_view *c, const char *path)
+{
+	const size_t len = strlen(path);
+
+	for (size_t i = 0; i < c->n_mounts; i++)
+		if (!strncmp(c->mounts[i].path, path, len) &&
+		    (!c->mounts[i].path[len] || c->mounts[i].path[len] == '/'))
+			return true;
+	return false;
+}
+
+/* After all others, one of which may be /run. A Pod that mounts something of its own there has that
+ * instead. */
+static void add_identity(const struct container *c, struct arena *a, struct plan *plan)
+{
+	const struct pods *ps = c->pod->pods;
+	autofree char *dir = ps->inside ? inside_dir(ps->inside, c->pod->obj->uid) : NULL;
+
+	if (dir && !is_taken(c->view, INSIDE_AT) && !plan_oci_own_kernel(&plan->oci))
+		plan->mounts[plan->n_mounts++] = (struct plan_mount){ .to = INSIDE_AT,
+								      .from = arena_strdup(a, dir),
+								      .readonly = true,
+								      .noexec = true,
+								      .spare = true,
+								      .own = true };
+}
+
 struct err *container_plan(struct container *c, struct arena *a, struct plan *ret)
 {
 	struct pod *p = c->pod;
@@ -244,7 +272,11 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 	e = pod_runtime_find(p, a, &ret->oci);
 	if (!e && has_expressions(c->view))
 		e = env_build(c, a, &v.env);
-	return e ? e : volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
+	if (!e)
+		e = volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
+	if (!e)
+		add_identity(c, a, ret);
+	return e;
 }
 
 static const char **expand_all(struct arena *a, const char **argv, const char *const *words,

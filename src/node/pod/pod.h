@@ -12,6 +12,7 @@
 struct access;
 struct access_activity;
 struct access_target;
+struct access_source;
 struct access_usage;
 struct arena;
 struct buf;
@@ -23,7 +24,9 @@ struct holds;
 struct host_paths;
 struct image;
 struct image_pull_wait;
+struct inside;
 struct loop;
+struct object;
 struct probe_ops;
 struct resolver;
 struct runtime;
@@ -67,6 +70,8 @@ struct pods_spec {
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 	struct host_budget budget;     /* what is 0 in it is not limited */
 	struct holds *holds; /* addresses of Sandboxes without a Pod; NULL: none are held */
+	struct inside
+		*inside; /* the sockets by which they ask who they are; NULL: there are none */
 };
 
 /* Reads the state files of an earlier run, and reserves what its Pods use. */
@@ -90,6 +95,8 @@ void pods_stop_all(struct pods *ps, const struct pods_grace *grace, void (*stopp
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
 void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the loop */
+/* The Pod that has this address now, borrowed until the loop turns; NULL: none. */
+const struct object *pods_at(const struct pods *ps, const char *ip);
 /* What a container, or with of->pod NULL the machine, uses. False: it was not measured yet. */
 bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret);
 /* As in client/access.h. */
@@ -129,11 +136,16 @@ const char *container_task_id(const struct container *c);
 const char *container_last_task_id(const struct container *c); /* the attempt before that */
 /* Whether the task still runs, so that its log can grow. */
 bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id);
+/* The Pod with this uid, if the task runs in it. Borrowed, until the loop turns. */
+const struct object *pods_of_task(struct pods *ps, const char *uid, const char *task_id);
 /* Seats (node/runtime/runtime.h) in the container's task. ERR_UNSUPPORTED: its runtime has no such
  * view; where it has no seats at all, a shared one is the container's own guest. */
 must_use struct err *container_seat(struct container *c, const struct runtime_seat *spec,
 				    struct runtime_seat_wait *w, const char **ret_id);
 bool pods_attachment_usage(struct pods *ps, const char *uid, struct access_usage *ret);
+void pods_usage_each(struct pods *ps, void (*fn)(void *arg, const struct access_source *s),
+		     void *arg);
+void pods_usage_settled(struct pods *ps, const char *uid);
 void pods_seats_end(struct pods *ps, const char *key);
 void pods_seats_keep(struct pods *ps, bool (*keep)(void *arg, const char *key), void *arg);
 /* Pid 1 of a task broke the protocol (e, borrowed): its container is ended, if the task still runs.

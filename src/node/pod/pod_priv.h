@@ -63,7 +63,8 @@ struct pods {
 	const struct host_paths *host_paths; /* that Pods may mount */
 	struct token_issuer tokens;
 	struct host_budget budget;
-	struct holds *holds; /* NULL: there are none */
+	struct holds *holds;   /* NULL: there are none */
+	struct inside *inside; /* NULL: there are none */
 	struct waits waits;
 	struct pod_room used;      /* by the Pods that were admitted and are not over */
 	struct resolver *resolver; /* NULL: there is none */
@@ -169,6 +170,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
+	struct usage_sums attached; /* what its attachments have used of it */
 	struct pod_sleep sleep;
 	int64_t disk;      /* that it has beside what its tasks have, when it was last looked at */
 	char *evicted;     /* why it ends to make room for others; NULL: it does not */

@@ -286,6 +286,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->pulls = spec->pulls;
 	ps->budget = spec->budget;
 	ps->holds = spec->holds;
+	ps->inside = spec->inside;
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
@@ -342,6 +343,17 @@ void pods_start(struct pods *ps)
 	ps->class_watch = client_watch(ps->client, &classes, &class_events, ps);
 	ps->node_watch = client_watch(ps->client, &node, &node_events, ps); /* before any Pod */
 	ps->watch = client_watch(ps->client, &spec, &events, ps);
+}
+
+const struct object *pods_at(const struct pods *ps, const char *ip)
+{
+	map_each(it, ps->pods) {
+		const struct pod *p = it.value;
+
+		if (p->net && str_eq(p->net->ip, ip))
+			return p->obj;
+	}
+	return NULL;
 }
 
 void pods_set_access(struct pods *ps, struct access *a)
@@ -420,6 +432,17 @@ bool pods_attachment_usage(struct pods *ps, const char *uid, struct access_usage
 	return usage_of_attachment(ps->usage, uid, ret);
 }
 
+void pods_usage_each(struct pods *ps, void (*fn)(void *arg, const struct access_source *s),
+		     void *arg)
+{
+	usage_each(ps->usage, fn, arg);
+}
+
+void pods_usage_settled(struct pods *ps, const char *uid)
+{
+	usage_settled(ps->usage, uid);
+}
+
 void pods_metrics(const struct pods *ps, struct buf *b)
 {
 	usage_metrics(ps->usage, b);
@@ -450,6 +473,17 @@ bool pods_task_runs(struct pods *ps, const char *uid, const char *container, con
 	struct container *c = p ? pod_container(p, container) : NULL;
 
 	return c && container_live(c->state) && str_eq(c->log, task_id);
+}
+
+const struct object *pods_of_task(struct pods *ps, const char *uid, const char *task_id)
+{
+	const struct pod *p = map_get(ps->pods, uid);
+
+	for (size_t i = 0; p && !p->gone && i < p->n_containers; i++)
+		if (container_live(p->containers[i]->state) &&
+		    str_eq(p->containers[i]->log, task_id))
+			return p->obj;
+	return NULL;
 }
 
 void pods_guest_broke(struct pods *ps, const char *task_id, const struct err *e)

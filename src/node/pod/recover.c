@@ -243,7 +243,7 @@ void recover_sweep(struct pods *ps)
 	keep_addresses(ps);
 	diskpool_each(ps->disk, INSTANCE_PODS, remove_unknown_dir, &s);
 	s.n += remove_unknown(ps, INSTANCE_STATE, ".json") +
-	       remove_unknown(ps, INSTANCE_OBJECTS, "");
+	       remove_unknown(ps, INSTANCE_OBJECTS, "") + remove_unknown(ps, INSTANCE_IDENTITY, "");
 	map_free(take(ps->left));
 	if (s.n)
 		log_info("removing what an earlier run left behind", KV("files", (uint64_t)s.n));

@@ -43,7 +43,10 @@ struct usage {
 	struct map *left;       /* uid → struct usage_pod_record: not restored yet; NULL: all are */
 	struct arena *left_arena;
 	struct map *attached; /* uid → struct attached */
-	struct map *spent;    /* "task/key" → struct spent: parts that wait for a last look */
+	struct usage_sources sources;
+	bool told_lost;
+	bool settled;      /* something was, since the file was written */
+	struct map *spent; /* "task/key" → struct spent: parts that wait for a last look */
 
 	/* The look that is under way; arena NULL: none is. */
 	struct arena *arena;
@@ -135,6 +138,16 @@ static void net_add_up(struct net_meter *m)
 	m->net_received = m->net_sent = 0;
 }
 
+struct usage_sums usage_sums_less(struct usage_sums a, const struct usage_sums *b)
+{
+	a.cpu_usec -= b->cpu_usec;
+	a.memory_byte_s -= b->memory_byte_s;
+	a.disk_byte_s -= b->disk_byte_s;
+	a.received -= b->received;
+	a.sent -= b->sent;
+	return a;
+}
+
 static void add_meter(struct usage_sums *s, const struct meter *m)
 {
 	s->cpu_usec += m->cpu_usec + m->task_cpu_usec;
@@ -155,6 +168,24 @@ static void add_pod(struct usage_sums *s, const struct pod *p)
 		add_meter(s, &p->containers[i]->meter);
 }
 
+struct usage_sums usage_sums_of(const struct pod *p)
+{
+	struct usage_sums s = { 0 };
+
+	add_pod(&s, p);
+	return s;
+}
+
+struct usage_sums usage_sums_of_record(const struct usage_pod_record *r)
+{
+	struct usage_sums s = { 0 };
+
+	add_net(&s, &r->net);
+	for (size_t i = 0; i < r->n_containers; i++)
+		add_meter(&s, &r->containers[i].meter);
+	return s;
+}
+
 static struct attached_time time_of(const struct usage *u)
 {
 	return (struct attached_time){ pods_now(u->pods), pods_wall(u->pods) };
@@ -165,6 +196,65 @@ static struct attached_time time_of(const struct usage *u)
 void usage_started(struct container *c, const char *task)
 {
 	meter_task(&c->meter, task, pods_now(c->pod->pods));
+}
+
+static bool runs_task(const struct pod *p, const char *task)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (str_eq(p->containers[i]->meter.task, task))
+			return true;
+	return false;
+}
+
+static struct pod *pod_of_task(const struct usage *u, const char *task)
+{
+	map_each(it, u->pods->pods)
+		if (runs_task(it.value, task))
+			return it.value;
+	return NULL;
+}
+
+static struct usage_sums attached_sums(const struct usage *u, const char *uid)
+{
+	struct access_usage sum;
+
+	if (!attached_sum(u->attached, uid, &sum))
+		return (struct usage_sums){ 0 };
+	return (struct usage_sums){ .cpu_usec = sum.cpu_us,
+				    .memory_byte_s = sum.memory_byte_s,
+				    .disk_byte_s = sum.disk_byte_s };
+}
+
+/* Where it was used. One that began just before the daemon was killed is first known by its group.
+ */
+static void note_place(struct usage *u, const char *key, const struct pod *p)
+{
+	struct attached *a = map_get(u->attached, key);
+
+	if (!a || a->ns)
+		return;
+	a->ns = xstrdup(p->obj->ns);
+	a->sandbox = xstrdup(usage_sandbox_of(p));
+}
+
+/* What a part of a task was found to have used is its attachment's, and not its Pod's. */
+static void part_counted(struct usage *u, struct pod *p, const struct runtime_usage *got,
+			 struct attached_time t, bool ended)
+{
+	struct usage_sums before = attached_sums(u, got->key), after, more;
+
+	if (ended)
+		attached_end(u->attached, got, t);
+	else
+		attached_look(u->attached, got, t);
+	after = attached_sums(u, got->key);
+	more = usage_sums_less(after, &before);
+	if (!p)
+		return;
+	note_place(u, got->key, p);
+	p->attached.cpu_usec += more.cpu_usec;
+	p->attached.memory_byte_s += more.memory_byte_s;
+	p->attached.disk_byte_s += more.disk_byte_s;
 }
 
 static bool others_run(const struct container *c)
@@ -199,7 +289,7 @@ void usage_ended(struct container *c, const struct runtime_end *end)
 
 		u.id = c->log;
 		u.key = end->parts[i].key;
-		attached_end(c->pod->pods->usage->attached, &u, time_of(c->pod->pods->usage));
+		part_counted(c->pod->pods->usage, c->pod, &u, time_of(c->pod->pods->usage), true);
 	}
 	meter_task(&c->meter, c->log, now);
 	meter_end(&c->meter, &end->usage, now);
@@ -212,9 +302,40 @@ void usage_net_new(struct pod *p)
 	net_add_up(&p->traffic);
 }
 
+static bool worth_writing(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (p->containers[i]->meter.task)
+			return true;
+	return false;
+}
+
 void usage_pod_gone(struct pod *p)
 {
-	add_pod(&p->pods->usage->gone, p);
+	struct usage *u = p->pods->usage;
+
+	add_pod(&u->gone, p);
+	if (worth_writing(p))
+		usage_over_put(&u->sources,
+			       &(struct usage_over){
+				       .uid = (char *)p->obj->uid,
+				       .ns = (char *)p->obj->ns,
+				       .sandbox = (char *)usage_sandbox_of(p),
+				       .used = usage_sums_less(usage_sums_of(p), &p->attached),
+				       .at = pods_wall(u->pods) });
+}
+
+/* The same Pod again, as after a shutdown of the node: its source goes on where it was. */
+static void go_on(struct pod *p)
+{
+	static const struct usage_sums none = { 0 };
+	struct usage_sources *s = &p->pods->usage->sources;
+	const struct usage_over *o = map_get(s->over, p->obj->uid);
+
+	if (!o)
+		return;
+	p->attached = usage_sums_less(none, &o->used);
+	(void)map_del(s->over, p->obj->uid);
 }
 
 /* A task that still runs does so since the clock last began; or else its time does not count. */
@@ -223,9 +344,11 @@ void usage_restore(struct pod *p)
 	struct usage *u = p->pods->usage;
 	const struct usage_pod_record *r = u->left ? map_take(u->left, p->obj->uid) : NULL;
 
+	go_on(p);
 	if (!r)
 		return;
 	p->traffic = r->net;
+	p->attached = r->attached;
 	for (size_t i = 0; i < r->n_containers; i++) {
 		struct container *c = pod_container(p, r->containers[i].name);
 
@@ -239,19 +362,14 @@ void usage_restore(struct pod *p)
 
 /* Writing down */
 
-static bool worth_writing(const struct pod *p)
-{
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (p->containers[i]->meter.task)
-			return true;
-	return false;
-}
-
 static struct usage_pod_record pod_record_of(const struct pod *p, struct arena *a)
 {
 	struct usage_pod_record r = {
 		.uid = p->obj->uid,
+		.ns = p->obj->ns,
+		.sandbox = usage_sandbox_of(p),
 		.net = p->traffic,
+		.attached = p->attached,
 		.containers = arena_new_n(a, struct usage_container_record, p->n_containers + 1),
 		.n_containers = p->n_containers,
 	};
@@ -263,6 +381,7 @@ static struct usage_pod_record pod_record_of(const struct pod *p, struct arena *
 	return r;
 }
 
+/* Those that are settled are left out, and forgotten once that is on the disk. */
 static void write_text(const struct usage *u, struct buf *out)
 {
 	const struct map *pods = u->pods->pods;
@@ -271,11 +390,23 @@ static void write_text(const struct usage *u, struct buf *out)
 		.gone = u->gone,
 		.pods = arena_new_n(a, struct usage_pod_record, map_len(pods) + 1),
 		.attached = arena_new_n(a, struct attached, map_len(u->attached) + 1),
+		.over = arena_new_n(a, struct usage_over, map_len(u->sources.over) + 1),
 	};
 
-	map_each(it, u->attached)
-		r.attached[r.n_attached++] = *(const struct attached *)it.value;
+	map_each(it, u->attached) {
+		struct attached *one = it.value;
 
+		one->leaving = one->settled && !one->n_meters;
+		if (!one->leaving)
+			r.attached[r.n_attached++] = *one;
+	}
+	map_each(it, u->sources.over) {
+		struct usage_over *one = it.value;
+
+		one->leaving = one->settled;
+		if (!one->leaving)
+			r.over[r.n_over++] = *one;
+	}
 	map_each(it, pods)
 		if (worth_writing(it.value))
 			r.pods[r.n_pods++] = pod_record_of(it.value, a);
@@ -330,7 +461,7 @@ static void let_spent_go(struct usage *u)
 			continue;
 		}
 		if (got && got->known)
-			attached_end(u->attached, got, time_of(u));
+			part_counted(u, pod_of_task(u, s->task), got, time_of(u), true);
 		u->pods->rt->seats_remove(u->pods->rt_ctx, s->task, s->key);
 	}
 }
@@ -348,8 +479,11 @@ static void rest(struct usage *u)
 static void on_began(void *arg, const char *task, const char *key)
 {
 	struct usage *u = arg;
+	const struct pod *p = pod_of_task(u, task);
 
 	attached_begin(u->attached, task, key, time_of(u));
+	if (p)
+		note_place(u, key, p);
 }
 
 static void on_spent(void *arg, const char *task, const char *key)
@@ -364,6 +498,18 @@ static void on_spent(void *arg, const char *task, const char *key)
 		timer_set(u->timer, 0); /* one that is under way goes first */
 }
 
+static void tell_measured(struct usage *u)
+{
+	u->sources.n_lost += attached_trim(u->attached);
+	if (u->sources.n_lost && !u->told_lost)
+		log_warn("too many sandboxes and attachments have ended whose use nobody has "
+			 "written down, forgetting the oldest",
+			 KV("count", u->sources.n_lost));
+	u->told_lost = u->sources.n_lost;
+	if (u->pods->access && !u->left)
+		access_tell_measured(u->pods->access);
+}
+
 static void work_write(void *arg)
 {
 	struct usage *u = arg;
@@ -375,9 +521,12 @@ static void written(void *arg)
 {
 	struct usage *u = arg;
 
+	if (!u->e)
+		usage_sources_forget(&u->sources, u->attached);
 	tell(u, take(u->e));
 	buf_clear(&u->text);
 	rest(u);
+	tell_measured(u);
 }
 
 static void work_look(void *arg)
@@ -427,19 +576,39 @@ static bool part_stands(void *arg, const char *task, const char *uid)
 	return map_has(arg, name);
 }
 
+static struct map *tasks_by_pod(const struct usage *u)
+{
+	struct map *tasks = map_new(NULL);
+
+	map_each(it, u->pods->pods) {
+		struct pod *p = it.value;
+
+		for (size_t i = 0; i < p->n_containers; i++)
+			if (p->containers[i]->meter.task)
+				map_put(tasks, p->containers[i]->meter.task, p);
+	}
+	return tasks;
+}
+
 /* A part may have gone since it was looked at: with its task, and then it is counted. */
 static void add_parts(struct usage *u)
 {
 	autoptr(map) names = map_new(NULL);
+	autoptr(map) tasks = tasks_by_pod(u);
+	const struct attached_time t = { u->began, pods_wall(u->pods) };
 
 	if (u->pods->rt->seats_each)
 		u->pods->rt->seats_each(u->pods->rt_ctx, note_standing, names);
 	for (size_t i = 0; i < u->n; i++)
 		if (u->list[i].key && u->list[i].known &&
 		    part_stands(names, u->list[i].id, u->list[i].key))
-			attached_look(u->attached, &u->list[i],
-				      (struct attached_time){ u->began, pods_wall(u->pods) });
+			part_counted(u, map_get(tasks, u->list[i].id), &u->list[i], t, false);
 	attached_close(u->attached, part_stands, names, time_of(u));
+}
+
+static bool worth_a_file(const struct usage *u)
+{
+	return map_len(u->pods->pods) || u->pods_written || u->settled;
 }
 
 static void looked(void *arg)
@@ -459,11 +628,13 @@ static void looked(void *arg)
 	add_machine(u);
 	u->n_looks++;
 	u->took = pods_now(u->pods) - u->began;
-	if (!u->data_dir || !u->timer || (!map_len(u->pods->pods) && !u->pods_written)) {
+	if (!u->data_dir || !u->timer || !worth_a_file(u)) {
 		rest(u);
+		tell_measured(u);
 		return;
 	}
 	u->pods_written = map_len(u->pods->pods);
+	u->settled = false;
 	write_text(u, &u->text);
 	jobs_run(&u->jobs, work_write, written, u);
 }
@@ -548,6 +719,8 @@ static void load(struct usage *u)
 		log_error("what Pods have used cannot be read, counting from zero", KV("err", e));
 	err_free(e);
 	u->gone = r.gone;
+	for (size_t i = 0; i < r.n_over; i++)
+		usage_over_put(&u->sources, &r.over[i]);
 	for (size_t i = 0; i < r.n_attached; i++) {
 		for (size_t k = 0; k < r.attached[i].n_meters; k++) {
 			struct meter *m = &r.attached[i].meters[k].meter;
@@ -574,6 +747,7 @@ struct usage *usage_new(struct pods *ps, const char *data_dir, uint64_t interval
 	u->left = map_new(NULL);
 	u->left_arena = arena_new();
 	u->attached = attached_new();
+	usage_sources_init(&u->sources);
 	u->spent = map_new(spent_drop);
 	if (data_dir)
 		load(u);
@@ -586,10 +760,19 @@ void usage_pods_known(struct usage *u)
 {
 	map_each(it, u->left) {
 		const struct usage_pod_record *r = it.value;
+		struct usage_sums used = usage_sums_of_record(r);
 
 		add_net(&u->gone, &r->net);
 		for (size_t i = 0; i < r->n_containers; i++)
 			add_meter(&u->gone, &r->containers[i].meter);
+		if (r->ns)
+			usage_over_put(
+				&u->sources,
+				&(struct usage_over){ .uid = (char *)r->uid,
+						      .ns = (char *)r->ns,
+						      .sandbox = (char *)r->sandbox,
+						      .used = usage_sums_less(used, &r->attached),
+						      .at = pods_wall(u->pods) });
 	}
 	map_free(take(u->left));
 	arena_free(take(u->left_arena));
@@ -619,6 +802,7 @@ void usage_free(struct usage *u)
 	map_free(u->left);
 	arena_free(u->left_arena);
 	map_free(u->attached);
+	usage_sources_done(&u->sources);
 	map_free(u->spent);
 	if (u->pods->rt->seats_watch)
 		u->pods->rt->seats_watch(u->pods->rt_ctx, NULL, NULL);
@@ -666,6 +850,20 @@ bool usage_of_machine(const struct usage *u, struct access_usage *ret)
 	return true;
 }
 
+void usage_each(const struct usage *u, void (*fn)(void *arg, const struct access_source *s),
+		void *arg)
+{
+	const struct usage_told t = { u->pods->pods, u->attached, &u->sources, pods_wall(u->pods) };
+
+	if (!u->left)
+		usage_sources_each(&t, fn, arg);
+}
+
+void usage_settled(struct usage *u, const char *uid)
+{
+	u->settled |= usage_sources_settled(&u->sources, u->attached, uid);
+}
+
 /* Totals of the node alone: a line for each Pod would never stop growing where Pods come and go. */
 void usage_metrics(const struct usage *u, struct buf *b)
 {
@@ -684,6 +882,12 @@ void usage_metrics(const struct usage *u, struct buf *b)
 			"Bytes that sandboxes received.", (uint64_t)s.received);
 	metrics_counter(b, "cay_usage_network_sent_bytes_total", "Bytes that sandboxes sent.",
 			(uint64_t)s.sent);
+	metrics_gauge(b, "cay_usage_unsettled",
+		      "Pods that are gone and whose use is not in a ledger yet.",
+		      map_len(u->sources.over));
+	metrics_counter(b, "cay_usage_lost_total",
+			"Pods and attachments that were too many to be kept until then.",
+			u->sources.n_lost);
 	metrics_counter(b, "cay_usage_looks_total", "How many times all sandboxes were looked at.",
 			u->n_looks);
 	metrics_gauge(b, "cay_usage_look_microseconds", "How long the last look took.",

@@ -22,6 +22,8 @@ static void attached_drop(void *p)
 	}
 	free(a->meters);
 	free(a->uid);
+	free(a->ns);
+	free(a->sandbox);
 	free(a);
 }
 
@@ -30,7 +32,7 @@ struct map *attached_new(void)
 	return map_new(attached_drop);
 }
 
-static void forget_oldest(struct map *m)
+static bool forget_oldest(struct map *m)
 {
 	const struct attached *oldest = NULL;
 
@@ -40,18 +42,26 @@ static void forget_oldest(struct map *m)
 		if (!a->n_meters && (!oldest || a->seen < oldest->seen))
 			oldest = a;
 	}
-	if (oldest)
-		(void)map_del(m, oldest->uid);
+	return oldest && map_del(m, oldest->uid);
+}
+
+size_t attached_trim(struct map *m)
+{
+	size_t n = 0;
+
+	while (map_len(m) > ATTACHED_MAX && forget_oldest(m))
+		n++;
+	return n;
 }
 
 static struct attached *attached_of(struct map *m, const char *uid)
 {
 	struct attached *a = map_get(m, uid);
 
-	if (a)
+	if (a) {
+		a->settled = a->leaving = false;
 		return a;
-	if (map_len(m) >= ATTACHED_MAX)
-		forget_oldest(m);
+	}
 	a = xnew(struct attached);
 	a->uid = xstrdup(uid);
 	map_put(m, uid, a);
@@ -121,18 +131,16 @@ static void close_meter(struct attached *a, size_t i)
 	*m = a->meters[--a->n_meters];
 }
 
+/* The meter stays until the part is gone: it may be told of once more, by the end of its task, and
+ * one that is over counts nothing. */
 void attached_end(struct map *m, const struct runtime_usage *u, struct attached_time t)
 {
 	struct attached *a = attached_of(m, u->key);
+	struct meter *meter = u->known ? meter_of(a, u, t.now) : find_meter(a, u->id);
 
-	if (u->known)
-		meter_end(meter_of(a, u, t.now), u, t.now);
 	a->seen = t.wall;
-	for (size_t i = 0; i < a->n_meters; i++)
-		if (str_eq(a->meters[i].task, u->id)) {
-			close_meter(a, i);
-			return;
-		}
+	if (meter)
+		meter_end(meter, u, t.now);
 }
 
 void attached_close(struct map *m, bool (*stands)(void *arg, const char *task, const char *uid),
@@ -179,6 +187,8 @@ void attached_restore(struct map *m, const struct attached *from)
 {
 	struct attached *a = attached_of(m, from->uid);
 
+	a->ns = xstrdup(from->ns);
+	a->sandbox = xstrdup(from->sandbox);
 	a->cpu_usec = from->cpu_usec;
 	a->memory_byte_s = from->memory_byte_s;
 	a->disk_byte_s = from->disk_byte_s;

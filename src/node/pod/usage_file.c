@@ -54,6 +54,9 @@ static const struct record_field container_fields[] = {
 
 static const struct record_field pod_fields[] = {
 	RECORD(struct usage_pod_record, uid, RECORD_STR),
+	RECORD(struct usage_pod_record, ns, RECORD_STR),
+	RECORD(struct usage_pod_record, sandbox, RECORD_STR),
+	RECORD_IN(struct usage_pod_record, attached, sums_fields),
 	RECORD_IN(struct usage_pod_record, net, net_fields),
 	RECORD_MANY(struct usage_pod_record, containers, n_containers, container_fields),
 	{ 0 },
@@ -67,6 +70,8 @@ static const struct record_field attached_meter_fields[] = {
 
 static const struct record_field attached_fields[] = {
 	RECORD(struct attached, uid, RECORD_STR),
+	RECORD(struct attached, ns, RECORD_STR),
+	RECORD(struct attached, sandbox, RECORD_STR),
 	FIELD(struct attached, cpu_usec),
 	FIELD(struct attached, memory_byte_s),
 	FIELD(struct attached, disk_byte_s),
@@ -75,7 +80,17 @@ static const struct record_field attached_fields[] = {
 	{ 0 },
 };
 
+static const struct record_field over_fields[] = {
+	RECORD(struct usage_over, uid, RECORD_STR),
+	RECORD(struct usage_over, ns, RECORD_STR),
+	RECORD(struct usage_over, sandbox, RECORD_STR),
+	RECORD_IN(struct usage_over, used, sums_fields),
+	FIELD(struct usage_over, at),
+	{ 0 },
+};
+
 static const struct record_field usage_fields[] = {
+	RECORD_MANY(struct usage_record, over, n_over, over_fields),
 	RECORD_MANY(struct usage_record, attached, n_attached, attached_fields),
 	RECORD_IN(struct usage_record, gone, sums_fields),
 	RECORD_MANY(struct usage_record, pods, n_pods, pod_fields),
@@ -101,6 +116,9 @@ static struct err *check(const struct usage_record *r)
 				return err_new(ERR_MALFORMED,
 					       "pods[%zu].containers[%zu] has no name", i, k);
 	}
+	for (size_t i = 0; i < r->n_over; i++)
+		if (str_empty(r->over[i].uid) || str_empty(r->over[i].ns))
+			return err_new(ERR_MALFORMED, "over[%zu] has no uid or no ns", i);
 	for (size_t i = 0; i < r->n_attached; i++) {
 		const struct attached *a = &r->attached[i];
 

@@ -60,8 +60,9 @@ struct usage_container_record {
 	struct meter meter; /* task is borrowed */
 };
 struct usage_pod_record {
-	const char *uid;
+	const char *uid, *ns, *sandbox;
 	struct net_meter net;
+	struct usage_sums attached; /* the part of it that is its attachments' */
 	struct usage_container_record *containers;
 	size_t n_containers;
 };
@@ -71,7 +72,7 @@ struct usage_pod_record {
  * one attachment there, and is added up when the task ends or the part is given up.
  */
 struct attached {
-	char *uid;
+	char *uid, *ns, *sandbox;                     /* where it was used; NULL: not known */
 	int64_t cpu_usec, memory_byte_s, disk_byte_s; /* of meters that are over */
 	int64_t seen;                                 /* usec, wall clock: last used */
 	struct attached_meter {
@@ -79,6 +80,8 @@ struct attached {
 		struct meter meter;
 	} *meters;
 	size_t n_meters;
+	bool settled; /* somebody has written down what it used, and nothing was used since */
+	bool leaving; /* the file that is being written is without it */
 };
 struct map *attached_new(void); /* uid → struct attached, owned */
 /* wall: of now, by the wall clock. */
@@ -92,12 +95,47 @@ void attached_end(struct map *m, const struct runtime_usage *u, struct attached_
 /* What was counted in parts that are gone is added up: stands() says which are not. */
 void attached_close(struct map *m, bool (*stands)(void *arg, const char *task, const char *uid),
 		    void *arg, struct attached_time t);
+/* Forgets those that were used longest ago, if there are too many. How many it has forgotten. */
+size_t attached_trim(struct map *m);
 struct access_usage;
 bool attached_sum(const struct map *m, const char *uid, struct access_usage *ret);
 void attached_restore(struct map *m, const struct attached *from); /* copies it */
 
+/*
+ * usage_sources.c: whose use it is. A Pod that is gone is kept as a source, with what it used
+ * beside its attachments, until somebody has settled that.
+ */
+struct usage_over {
+	char *uid, *ns, *sandbox;
+	struct usage_sums used;
+	int64_t at; /* usec, wall clock: when it went */
+	bool settled, leaving;
+};
+struct usage_sources {
+	struct map *over; /* uid of a Pod → struct usage_over */
+	uint64_t n_lost;  /* sources that were too many, and are forgotten unsettled */
+};
+void usage_sources_init(struct usage_sources *s);
+void usage_sources_done(struct usage_sources *s);
+void usage_over_put(struct usage_sources *s, const struct usage_over *from); /* copies it */
+/* Tells of Pods that are there, of those that are gone, and of attachments. */
+struct usage_told {
+	const struct map *pods, *attached;
+	const struct usage_sources *sources;
+	int64_t wall;
+};
+struct access_source;
+void usage_sources_each(const struct usage_told *t,
+			void (*fn)(void *arg, const struct access_source *s), void *arg);
+/* True: there is such a source, and it is over. */
+bool usage_sources_settled(struct usage_sources *s, struct map *attached, const char *uid);
+/* Forgets those that are settled and that the last file was written without. */
+void usage_sources_forget(struct usage_sources *s, struct map *attached);
+
 struct usage_record {
-	struct usage_sums gone;    /* of the Pods that are no more */
+	struct usage_sums gone;  /* of the Pods that are no more */
+	struct usage_over *over; /* those among them that are not settled; strings are borrowed */
+	size_t n_over;
 	struct attached *attached; /* strings are borrowed */
 	size_t n_attached;
 	struct usage_pod_record *pods;
@@ -146,3 +184,12 @@ bool usage_of_attachment(const struct usage *u, const char *uid, struct access_u
 bool usage_of_container(const struct container *c, struct access_usage *ret);
 bool usage_of_machine(const struct usage *u, struct access_usage *ret);
 void usage_metrics(const struct usage *u, struct buf *b);
+void usage_each(const struct usage *u, void (*fn)(void *arg, const struct access_source *s),
+		void *arg);
+void usage_settled(struct usage *u, const char *uid);
+
+/* Between usage.c and usage_sources.c. */
+struct usage_sums usage_sums_of(const struct pod *p); /* of all of it */
+struct usage_sums usage_sums_less(struct usage_sums a, const struct usage_sums *b);
+const char *usage_sandbox_of(const struct pod *p); /* NULL: of none */
+struct usage_sums usage_sums_of_record(const struct usage_pod_record *r);

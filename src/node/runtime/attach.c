@@ -100,12 +100,9 @@ void native_hold(void *ctx, const struct runtime_record *r, const char *ip)
 
 static bool in_group(struct native *n, pid_t pid, const char *id)
 {
-	autofree char *path = xasprintf("/proc/%d/cgroup", (int)pid), *text = NULL;
-	autofree char *parent = instance_cgroup(n->spec.instance);
-	autofree char *want = xasprintf("/%s/%s\n", parent, id);
+	autofree char *at = cgroup_of(n->spec.cgroups, pid);
 
-	err_free(file_read(AT_FDCWD, path, 65536, &text, NULL));
-	return text && strstr(text, want);
+	return at && str_eq(at, id);
 }
 
 /* The process of a record, held; -1: it is gone. */

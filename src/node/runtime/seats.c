@@ -190,12 +190,9 @@ static void seat_ready(struct seat *s, int pidfd)
 
 static bool in_group(const struct native *n, pid_t pid, const char *group)
 {
-	autofree char *path = xasprintf("/proc/%d/cgroup", (int)pid), *text = NULL;
-	autofree char *parent = instance_cgroup(n->spec.instance);
-	autofree char *want = xasprintf("/%s/%s\n", parent, group);
+	autofree char *at = cgroup_of(n->spec.cgroups, pid);
 
-	err_free(file_read(AT_FDCWD, path, 65536, &text, NULL));
-	return text && strstr(text, want);
+	return at && str_eq(at, group);
 }
 
 /* The process that listens there, held; -1: there is none. The kernel says who it is, and nobody

@@ -75,7 +75,8 @@ must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod 
 must_use struct err *volumes_refresh(struct volumes *v, const struct volume_pod *p);
 /* The Pod's own object changed, which a downwardAPI shows. */
 void volumes_pod_changed(struct volumes *v, const char *uid);
-/* The mounts of a container, in the arena, added to the plan. ERR_UNAVAILABLE as above. */
+/* The mounts of a container, in the arena, added to the plan, with space for one more.
+ * ERR_UNAVAILABLE as above. */
 must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
 				    const struct pod_container_view *c, struct arena *a,
 				    struct plan *plan);

@@ -180,6 +180,11 @@ struct err *pass_check(const struct pass *p, const struct pass_use *u)
 		return err_new(ERR_FORBIDDEN,
 			       "forbidden: the sandbox that the URL was signed for is gone, and "
 			       "this is another one of its name");
+	if (!*p->uid && u->others_had && wall_stands("pass-reset"))
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: the token names the sandbox by its name alone, and "
+			       "others have had a sandbox of this name (cay.dev/resets); use a "
+			       "signed URL");
 	if (!allows(p->methods, u->method))
 		return err_new(ERR_FORBIDDEN, "forbidden: the URL was signed for %s only",
 			       p->methods);

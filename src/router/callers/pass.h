@@ -34,6 +34,7 @@ bool pass_is(enum pass_kind kind, const char *text); /* by its first characters 
 struct pass_use {
 	const struct route *route;
 	const char *uid; /* of the sandbox; NULL: it is not known */
+	bool others_had; /* its name was given out before, to a sandbox that was reset since */
 	const char *method, *path;
 	int64_t now; /* Unix seconds */
 };

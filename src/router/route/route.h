@@ -24,6 +24,7 @@ struct route {
 	bool has_uid;
 	char uid[64];
 	bool by_pass;        /* a pass let it in, perhaps for one path or few methods */
+	bool review;         /* who was let in may have to leave */
 	uint64_t timeout_ms; /* 0: none given, or a bad one */
 };
 /* NULL, or the text that refuses the request. */

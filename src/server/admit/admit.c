@@ -208,6 +208,8 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	if ((!op->causes.n || !is_structural(k)) && validate &&
 	    (!content || k->flags & KIND_CONTENTS))
 		validate(root, old ? old->root : NULL, &op->causes);
+	if (k->validate_notes && !*op->sub)
+		k->validate_notes(root, old ? old->root : NULL, &op->causes);
 	if (old && op->kind->validate_change)
 		op->kind->validate_change(root, old->root, &op->causes);
 	if (k->validate_status && old && str_eq(op->sub, "status"))

@@ -21,6 +21,7 @@
 /* The kinds of cay.dev: those that people work with, and those that say who may do what. */
 #define WORK_KINDS "sessions attachments triggers"
 #define RULE_KINDS "agents approvals budgets credentials teampolicies"
+#define READ_KINDS "ledgers" /* what Cay alone writes */
 #define CAY_STATUSES                                                         \
 	"agents/status sessions/status attachments/status approvals/status " \
 	"budgets/status credentials/status triggers/status teampolicies/status"
@@ -100,7 +101,8 @@ const struct rule_row rules_first[] = {
 	{ "cay:aggregate-to-admin", GROUP_CAY, "approvals", "approve" },
 	{ "cay:aggregate-to-admin", GROUP_CAY, "approvals/status", "patch update" },
 	{ "cay:aggregate-to-edit", GROUP_CAY, WORK_KINDS, CHANGE },
-	{ "cay:aggregate-to-view", GROUP_CAY, WORK_KINDS " " RULE_KINDS " " CAY_STATUSES, READ },
+	{ "cay:aggregate-to-view", GROUP_CAY,
+	  WORK_KINDS " " RULE_KINDS " " READ_KINDS " " CAY_STATUSES, READ },
 	{ "system:aggregated-metrics-reader", "metrics.k8s.io", "pods nodes", READ },
 
 	{ "system:auth-delegator", "authentication.k8s.io", "tokenreviews", "create" },

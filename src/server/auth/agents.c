@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/cay/agent.h"
+#include "api/cay/agent_chain.h"
 #include "api/cay/cay.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -79,17 +79,26 @@ static struct err *check_keys(const struct authoriser *by, const struct agent_wr
 
 /* Approvals */
 
+struct finder {
+	const struct objects *objects;
+	const char *ns;
+};
+
+static struct object *find_agent(void *arg, const char *name)
+{
+	const struct finder *f = arg;
+
+	return objects_find(f->objects, f->objects->agent, f->ns, name);
+}
+
 /* Whether one is the other, or stays within it. */
 static bool is_within(const struct objects *os, const char *ns, const char *name, const char *other)
 {
-	for (int i = 0; i <= AGENT_PARENTS_MAX && *name; i++) {
-		const struct object *o = objects_find(os, os->agent, ns, name);
+	struct agent_chain c;
+	size_t above;
 
-		if (str_eq(name, other))
-			return true;
-		name = o ? agent_view(o)->parent : "";
-	}
-	return false;
+	agent_chain_follow(name, find_agent, &(struct finder){ os, ns }, &c);
+	return agent_chain_has(&c, other, &above);
 }
 
 /* The agent's name, if a user is one of this namespace; else NULL. */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "server/auth/opinion.h"
 
+struct access_target;
 struct act;
 struct arena;
 struct call;
@@ -96,6 +97,13 @@ struct agent_write {
 };
 must_use struct err *agent_write_check(const struct authoriser *by, const struct objects *os,
 				       const struct agent_write *w);
+/* What is Private to others (private.c). ERR_FORBIDDEN: the write uses it. */
+must_use struct err *private_write_check(const struct authoriser *by, const struct agent_write *w);
+/* The same of a claim from the pool, and of the Sandbox that a Pod belongs to. */
+must_use struct err *private_check_claim(const struct authoriser *by, const struct user *u,
+					 const char *ns, const char *pool);
+must_use struct err *private_check_pod(const struct authoriser *by, const struct user *u,
+				       const char *ns, const char *pod);
 /* For an Authorization header that came another way than in a call; NULL (none did) is
  * ERR_UNAUTHENTICATED. *ret_user: whose it is, malloc'd, also with ERR_FORBIDDEN; otherwise it
  * stays as it is. */
@@ -136,6 +144,11 @@ must_use struct err *credential_check(const struct objects *os, const char *cons
 /* groups end with NULL, and include that of the record. *ret is malloc'd. */
 must_use struct err *token_for_user(const char *key, const char *name, const char *const *groups,
 				    int64_t ttl_s, char **ret);
+/* Sessions of the web page (page_tokens.c). expires: seconds since 1970; *ret is malloc'd. */
+must_use struct err *page_token_sign(const char *key, const struct access_target *who,
+				     int64_t expires, char **ret);
+const char *page_refusal(const struct access_target *who); /* why they get none; NULL: they do */
+bool group_is_bond(const char *group); /* it says by what a credential is bound, and is not shown */
 /* For struct token_issuer; arg is the struct tokens. */
 must_use struct err *token_for_pod(void *arg, const struct pod_token_wish *w, char **ret,
 				   int64_t *ret_expires);

@@ -9,10 +9,14 @@
 #define AUTHZ_GROUP "authorization.k8s.io"
 
 #define TOKEN_USER "cay.dev/user" /* a claim of tokens of users */
+#define TOKEN_PAGE "cay.dev/page" /* and of sessions of the page */
 
 /* Groups that say by what their user is bound: nobody is shown them, or gets anything by them. */
 #define AGENT_KEY_GROUP "cay:agent-key:"
-bool group_is_bond(const char *group);
+#define PAGE_GROUP      "cay:page:" /* that it is a session of the page */
+/* page_tokens.c: the user of such a token, in the arena; whether their credential was taken back
+ * is asked apart. ERR_UNAUTHENTICATED: the claims are not those of one. */
+must_use struct err *page_token_user(struct arena *a, const struct json *claims, struct user *ret);
 /* How a narrowed token is shown in reviews, and understood in them. */
 #define GRANT_EXTRA "cay.dev/grant"
 
@@ -50,3 +54,9 @@ must_use struct err *agent_key_check(const struct objects *os, const char *group
 /* narrow.c: whether the token leaves this of its user's rights; if not, why. */
 bool narrow_allows(const struct objects *os, const struct user *u, const struct act *a,
 		   struct buf *why);
+
+/* private.c: ERR_FORBIDDEN: the act uses what is Private to another user. */
+must_use struct err *private_check(const struct authoriser *by, const struct user *u,
+				   const struct act *a);
+/* Everybody may read it by its name, without a role. */
+bool private_is_open(const struct authoriser *by, const struct user *u, const struct act *a);

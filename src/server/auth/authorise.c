@@ -72,7 +72,11 @@ struct err *user_may(const struct authoriser *by, const struct user *u, const st
 	case SERVER_NO:
 		return said;
 	}
-	if (rbac_allows(by->rbac, u, a, NULL) || grants_allow(&by->grants, u, a))
+	said = private_check(by, u, a);
+	if (said)
+		return said;
+	if (rbac_allows(by->rbac, u, a, NULL) || grants_allow(&by->grants, u, a) ||
+	    private_is_open(by, u, a))
 		return NULL;
 	if (known ? !wall_stands("account-rights") : !wall_stands("anonymous-rights"))
 		return NULL;

@@ -40,7 +40,7 @@ static bool is_there(const struct objects *os, const char *key)
 bool group_is_bond(const char *group)
 {
 	return str_starts(group, CREDENTIAL_GROUP) || str_starts(group, AGENT_KEY_GROUP) ||
-	       str_starts(group, IDENTITY_GRANT_GROUP);
+	       str_starts(group, IDENTITY_GRANT_GROUP) || str_starts(group, PAGE_GROUP);
 }
 
 struct err *credential_check(const struct objects *os, const char *const *groups)

@@ -19,10 +19,12 @@
  */
 static const char *const none[] = { "", NULL };
 static const char *const streams[] = { "exec", "attach", NULL };
+static const char *const files[] = { "files", NULL }; /* through tools; no path leads there */
 static const char *const forward[] = { "portforward", NULL };
 static const char *const proxy[] = { "proxy", NULL };
 static const char *const shown[] = { "", "log", "status", "scale", NULL };
 static const char *const to_open[] = { "get", "create", NULL };
+static const char *const to_get[] = { "get", NULL };
 static const char *const to_pass[] = { "get", "create", "update", "patch", "delete", NULL };
 static const char *const to_read[] = { "get", "list", "watch", NULL };
 static const char *const to_change[] = { "create", "update", "patch", "delete", NULL };
@@ -37,6 +39,8 @@ static const struct need {
 	enum right right;
 } needs[] = {
 	{ "", "pods", streams, to_open, RIGHT_EXEC },
+	{ "", "pods", files, to_get, RIGHT_READ },
+	{ "", "pods", files, to_ask, RIGHT_WRITE },
 	{ "", "pods", forward, to_open, RIGHT_PORTS },
 	{ "", "pods", proxy, to_pass, RIGHT_PORTS },
 	{ "", "services", proxy, to_pass, RIGHT_PORTS },

@@ -233,6 +233,10 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token,
 	if (!in_time(claims))
 		return err_new(ERR_UNAUTHENTICATED,
 			       "check token: token has expired or is not valid yet");
+	if (json_get(claims, TOKEN_PAGE)) {
+		e = page_token_user(c->arena, claims, &ret->user);
+		return e ? e : credential_check(os, ret->user.groups);
+	}
 	if (json_get(claims, TOKEN_USER)) {
 		credential_user(c->arena, claims, &ret->user);
 		return credential_check(os, ret->user.groups);

@@ -12,6 +12,7 @@
 #include "net/http.h"
 #include "server/call/budget.h"
 #include "server/call/effort.h"
+#include "server/call/ends.h"
 #include "server/call/route.h"
 #include "server/call/slices.h"
 #include "server/call/status.h"
@@ -65,6 +66,7 @@ struct calls {
 	struct slices slices;  /* long answers take turns */
 	struct budget budget;  /* of answers under way */
 	struct effort effort;  /* of the loop's time */
+	struct ends ends;      /* of credentials by which something is open */
 	struct audit *audit;   /* the record of writes and refusals; NULL: none */
 	uint64_t n_requests, n_failures, n_limited;
 	struct call_counts *counts; /* NULL: nobody counts */
@@ -82,6 +84,7 @@ struct call {
 	struct http_request *req; /* NULL once the peer has left or the answer is complete */
 	struct arena *arena;      /* of this request */
 	struct user user;
+	int64_t ends; /* when the credential does, in seconds since 1970; 0: nobody can tell */
 	struct route route;
 	const struct kind
 		*kind; /* a reference to route.kind, which may be removed while this waits */
@@ -107,6 +110,12 @@ struct call {
 	void *left_arg;
 };
 struct call *call_new(struct calls *calls, struct http_request *req);
+/*
+ * When what it opens ends, in seconds since 1970: with its credential. 0: never by itself. Tokens
+ * of service accounts are renewed all the time by whoever uses them, and as in Kubernetes nothing
+ * ends with the one that it was opened with.
+ */
+int64_t call_end(const struct call *c);
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 AUTOREF(call)

@@ -289,11 +289,15 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.session = kinds_need(kinds, API_CAY, "Session"),
 		.approval = kinds_need(kinds, API_CAY, "Approval"),
 		.team_policy = kinds_need(kinds, API_CAY, "TeamPolicy"),
+		.trigger = kinds_need(kinds, API_CAY, "Trigger"),
 		.role = kinds_need(kinds, RBAC_V1, "Role"),
 		.cluster_role = kinds_need(kinds, RBAC_V1, "ClusterRole"),
 		.role_binding = kinds_need(kinds, RBAC_V1, "RoleBinding"),
 		.cluster_role_binding = kinds_need(kinds, RBAC_V1, "ClusterRoleBinding"),
 		.sandbox = kinds_need(kinds, API_SANDBOX, "Sandbox"),
+		.sandbox_claim = kinds_need(kinds, API_EXTENSIONS, "SandboxClaim"),
+		.sandbox_template = kinds_need(kinds, API_EXTENSIONS, "SandboxTemplate"),
+		.sandbox_pool = kinds_need(kinds, API_EXTENSIONS, "SandboxWarmPool"),
 		.attachment = kinds_need(kinds, API_CAY, "Attachment"),
 	};
 	return store_open(l, &spec, &os->store);

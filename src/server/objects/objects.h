@@ -28,7 +28,8 @@ struct objects {
 		*service, *secret, *role, *cluster_role, *role_binding, *cluster_role_binding,
 		*definition;
 	const struct kind *quota, *limit_range, *priority_class, *claim, *ip_address, *service_cidr;
-	const struct kind *sandbox, *agent, *attachment, *session, *approval, *team_policy;
+	const struct kind *sandbox, *sandbox_claim, *sandbox_template, *sandbox_pool;
+	const struct kind *agent, *attachment, *session, *approval, *team_policy, *trigger;
 };
 
 /*

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "api/cay/agent.h"
+#include "api/cay/agent_chain.h"
 #include "api/cay/cay.h"
 #include "api/cay/team.h"
 #include "api/object.h"
@@ -33,9 +33,16 @@ static bool changed(const struct agent_spec *w, const char *member)
 	return !w->was || !json_equal(json_get(w->spec, member), json_get(w->was, member));
 }
 
+static struct object *find_agent(void *arg, const char *name)
+{
+	const struct agent_spec *w = arg;
+
+	return objects_find(w->os, w->os->agent, w->ns, name);
+}
+
 static const struct agent_view *find(const struct agent_spec *w, const char *name)
 {
-	const struct object *o = objects_find(w->os, w->os->agent, w->ns, name);
+	const struct object *o = find_agent((void *)w, name);
 
 	return o ? agent_view(o) : NULL;
 }
@@ -46,19 +53,16 @@ static const struct agent_view *find(const struct agent_spec *w, const char *nam
  * *ret_loop. No more are counted than there may be, and one. */
 static int parents_above(const struct agent_spec *w, const char *parent, bool *ret_loop)
 {
-	const struct agent_view *v;
-	int n = 0;
+	struct agent_chain c;
+	size_t above;
 
-	*ret_loop = false;
-	for (; *parent && n <= AGENT_PARENTS_MAX; n++) {
-		if (str_eq(parent, w->name)) {
-			*ret_loop = true;
-			return n;
-		}
-		v = find(w, parent);
-		parent = v ? v->parent : "";
-	}
-	return n;
+	agent_chain_follow(parent, find_agent, (void *)w, &c);
+	*ret_loop = agent_chain_has(&c, w->name, &above);
+	if (*ret_loop)
+		return (int)above;
+	if (c.fault == CHAIN_LOOP || c.fault == CHAIN_TOO_LONG)
+		return AGENT_PARENTS_MAX + 1;
+	return (int)c.n + (c.fault == CHAIN_NO_PARENT);
 }
 
 /* How many steps lead down from the agent to the last of its children. Those who are there although

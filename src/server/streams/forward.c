@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -31,6 +32,7 @@ struct forward {
 	struct streams *streams;
 	struct call *call; /* holds the strings of to */
 	struct access_target to;
+	const char *owner; /* whose Pod it is, as the call has it; NULL: that does not matter */
 	struct spdy *spdy;
 	struct list pairs;
 };
@@ -121,16 +123,27 @@ static const struct access_events session_events = {
 	.ended = on_session_ended,
 };
 
+/* A Sandbox may have another Pod by now, if it has slept. Another Sandbox's Pod of the name is not
+ * what the client was let into. */
+static bool is_still_meant(const struct forward *f)
+{
+	const char *owner = f->owner ? pod_owner(f->streams, f->call) : NULL;
+
+	return !f->owner || !owner || str_eq(owner, f->owner);
+}
+
 static void pair_dial(struct pair *p)
 {
 	struct access *a = p->f->streams->access;
 	const struct access_dial_spec spec = { .to = p->f->to, .port = p->port };
 	autoptr(err) e = NULL;
 
-	if (a)
-		e = access_dial(a, &spec, &session_events, p, &p->session);
-	else
+	if (!a)
 		e = err_new(ERR_UNAVAILABLE, "no node runs it");
+	else if (!is_still_meant(p->f))
+		e = err_new(ERR_NOT_FOUND, "it is gone, and this is another one of its name");
+	else
+		e = access_dial(a, &spec, &session_events, p, &p->session);
 	if (e)
 		pair_fail(p, e);
 }
@@ -302,8 +315,10 @@ static struct err *forward_read(struct forward *f, struct upgrade *ret)
 		{ 0 },
 	};
 	static const struct protocol spdy[] = { { "portforward.k8s.io", 1 }, { 0 } };
+	const char *owner = pod_owner(f->streams, f->call);
 	struct err *e;
 
+	f->owner = owner ? arena_strdup(f->call->arena, owner) : NULL;
 	e = pod_target(f->streams, f->call, POD_USE_FORWARD, &f->to);
 	if (!e)
 		e = upgrade_read(f->call, ws, spdy, ret);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "net/conn.h"
 #include "net/http_client.h"
@@ -160,21 +159,11 @@ static void become_tunnel(struct proxy *p, struct http_headers *h)
 	p->pump = pump_start(down, up, on_tunnel_done, p);
 }
 
-static int64_t length_of(const struct http_headers *h)
-{
-	const char *text = http_headers_get(h, "Content-Length");
-	int64_t len = -1;
-
-	if (text && !http_headers_get(h, "Transfer-Encoding"))
-		err_free(parse_int(text, 0, INT64_MAX, &len)); /* else it ends with the stream */
-	return len;
-}
-
 static void on_head(void *arg, int status, struct http_headers *h)
 {
 	struct proxy *p = arg;
 	struct http_request *req = p->call->req;
-	int64_t length = length_of(h);
+	int64_t length = http_headers_length(h);
 
 	if (status == STATUS_SWITCHING && !p->upgrade) {
 		http_exchange_cancel(take(p->x));

@@ -8,6 +8,7 @@
 
 struct access;
 struct call;
+struct err;
 struct http_pool;
 struct tls_ctx;
 struct loop;
@@ -24,6 +25,9 @@ struct streams {
 	/* See server_set_wake(). */
 	bool (*wake)(void *arg, const char *ns, const char *pod);
 	void *wake_arg;
+	/* ERR_FORBIDDEN: not for this user, though they may make the call. NULL: for everybody. */
+	struct err *(*may_wake)(void *arg, const struct call *c, const char *pod);
+	void *may_wake_arg;
 	struct list waking; /* calls that wait for that: struct waking */
 	size_t n_waking;
 	/* Of the proxy, made when it is needed. */

@@ -31,6 +31,9 @@ enum pod_use {
 must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
+/* The uid of the call's Pod, or of what controls it, borrowed; NULL: there is no such Pod. */
+const char *pod_owner(const struct streams *ps, const struct call *c);
+
 /* wake.c; streams_wake() is in streams.h. pod lives as long as the call. */
 bool streams_wake_pod(struct streams *ps, struct call *c, const char *pod, streams_handler go);
 void streams_wake_done(struct streams *ps); /* drops those that wait */

@@ -85,6 +85,15 @@ bool pod_container_has(const struct streams *ps, const struct call *c, const cha
 	return false;
 }
 
+const char *pod_owner(const struct streams *ps, const struct call *c)
+{
+	const struct objects *os = ps->objects;
+	const struct object *pod = objects_find(os, os->pod, c->route.ns, c->route.name);
+	const struct json *controller = pod ? object_controller(pod) : NULL;
+
+	return pod ? str_or(json_get_str(controller, "uid"), pod->uid) : NULL;
+}
+
 static struct err *check_phase(const struct object *pod, enum pod_use use)
 {
 	static const char *const what[POD_USE_MAX_] = {
@@ -157,6 +166,7 @@ struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, struct call
 			ps->n_open);
 	p->call = call_ref(c);
 	list_add_tail(&ps->open, &p->link);
+	ends_name(&c->calls->ends, call_end(c));
 	ps->n_open++;
 	p->streams = ps;
 	return NULL;

@@ -144,7 +144,14 @@ bool streams_wake_pod(struct streams *ps, struct call *c, const char *pod, strea
 	struct waking *w;
 	struct err *e;
 
-	if (!ps->wake || is_there(pod_of(ps, c, pod)) || !ps->wake(ps->wake_arg, c->route.ns, pod))
+	if (!ps->wake || is_there(pod_of(ps, c, pod)))
+		return false;
+	e = ps->may_wake ? ps->may_wake(ps->may_wake_arg, c, pod) : NULL;
+	if (e) {
+		call_fail(c, e);
+		return true;
+	}
+	if (!ps->wake(ps->wake_arg, c->route.ns, pod))
 		return false;
 	if (!share_has_room(waking_of(ps, c->user.name), ps->n_waking, WAKING_MAX)) {
 		call_fail(c, err_new(ERR_EXHAUSTED,

@@ -14,6 +14,7 @@
 #include "json/json.h"
 #include "loop/loop.h"
 #include "net/http_server.h"
+#include "net/websocket.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
@@ -24,9 +25,9 @@
 
 /*
  * A watch over HTTP: one line of JSON, or one frame of protobuf, for each event, in a chunk of its
- * own. It pulls from the
- * history while the connection takes more; a peer that reads too slowly falls out of the history
- * and gets 410.
+ * own, or in a message of its own where a client asked for a WebSocket. It pulls from the history
+ * while the connection takes more; a peer that reads too slowly falls out of the history and gets
+ * 410.
  *
  * What existed before is sent as ADDED from a view of a committed revision, and the events after
  * that revision follow.
@@ -39,13 +40,16 @@ enum {
 	WATCHES_PER_USER = 1000,
 	WATCH_LINE_MAX = 64 * 1024, /* longer ones are encoded for each watch */
 	EVENTS_AT_ONCE = 64,        /* what is looked at in one go, whether it is sent or not */
+	SAID_MAX = 4096,            /* bytes of a message from a client, which nobody reads */
+	CLOSE_NORMAL = 1000,
 };
 
 struct watcher {
 	struct list link;
-	struct watchers *ws;
+	struct watchers *watchers;
 	struct call *call;
-	struct http_request *req;
+	struct http_request *req; /* one of these two carries it */
+	struct websocket *ws;
 	struct filter filter;
 	struct render how;
 	struct store_watch *watch;
@@ -68,23 +72,31 @@ static void watcher_free(struct watcher *w)
 	store_watch_free(w->watch);
 	timer_free(w->timer);
 	filter_done(&w->filter);
+	websocket_free(w->ws);
 	free(w);
+}
+
+static void uncount(struct watcher *w)
+{
+	struct watchers *ws = w->watchers;
+	const char *payer = user_payer(&w->call->user);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, payer);
+
+	if (n > 1)
+		map_put(ws->by_user, payer, (void *)(n - 1));
+	else
+		(void)map_take(ws->by_user, payer);
+	ws->n--;
+	call_charge(w->call, 0);
 }
 
 /* One that was counted. */
 static void watcher_end(struct watcher *w)
 {
-	struct watchers *ws = w->ws;
 	struct call *c = w->call;
-	uintptr_t n = (uintptr_t)map_get(ws->by_user, user_payer(&c->user));
 
-	if (n > 1)
-		map_put(ws->by_user, user_payer(&c->user), (void *)(n - 1));
-	else
-		(void)map_take(ws->by_user, user_payer(&c->user));
-	ws->n--;
+	uncount(w);
 	watcher_free(w);
-	call_charge(c, 0);
 	call_unref(c);
 }
 
@@ -121,10 +133,24 @@ static void on_ended(void *owner)
 	watcher_end(w);
 }
 
+/* One event. */
+static void put(struct watcher *w, const void *p, size_t len)
+{
+	if (w->ws)
+		websocket_send(w->ws, w->how.media != MEDIA_JSON, p, len);
+	else
+		http_respond_write(w->req, p, len);
+}
+
+static bool is_full(const struct watcher *w)
+{
+	return w->ws ? websocket_full(w->ws) : http_respond_full(w->req);
+}
+
 static void send_line(struct watcher *w, struct buf *line)
 {
 	buf_add_str(line, "}\n");
-	http_respond_write(w->req, buf_head(line), line->len);
+	put(w, buf_head(line), line->len);
 }
 
 static struct err *encode(const struct render *how, const char *type, struct object *o,
@@ -184,10 +210,10 @@ static struct err *line_of(struct watchers *ws, const struct render *how, const 
 static struct err *send_object(struct watcher *w, const char *type, struct object *o)
 {
 	autoptr(bytes) text = NULL;
-	struct err *e = line_of(w->ws, &w->how, type, o, &text);
+	struct err *e = line_of(w->watchers, &w->how, type, o, &text);
 
 	if (!e)
-		http_respond_write(w->req, text->data, text->len);
+		put(w, text->data, text->len);
 	return e;
 }
 
@@ -204,7 +230,7 @@ static void send_bookmark_protobuf(struct watcher *w, uint64_t rev, bool initial
 			     "true");
 	render_add_protobuf(&w->how, root, &frame);
 	encode_event("BOOKMARK", 0, &frame);
-	http_respond_write(w->req, buf_head(&frame), frame.len);
+	put(w, buf_head(&frame), frame.len);
 }
 
 static void send_bookmark(struct watcher *w, uint64_t rev, bool initial_end)
@@ -233,7 +259,7 @@ static void send_error(struct watcher *w, struct err *e)
 	if (w->how.media == MEDIA_PROTOBUF) {
 		encode_object(&name, json_root(d), encode_status, &line);
 		encode_event("ERROR", 0, &line);
-		http_respond_write(w->req, buf_head(&line), line.len);
+		put(w, buf_head(&line), line.len);
 	} else {
 		buf_add_str(&line, "{\"type\":\"ERROR\",\"object\":");
 		json_write(json_root(d), &line);
@@ -258,9 +284,9 @@ static struct err *send_left(struct watcher *w, const struct object *was, uint64
 static struct err *send_event(struct watcher *w, const struct store_event *ev)
 {
 	bool selective = w->filter.labels || w->filter.fields;
-	autoptr(object) now = objects_of_entry(w->ws->objects, ev->entry);
+	autoptr(object) now = objects_of_entry(w->watchers->objects, ev->entry);
 	autoptr(object) was =
-		selective && ev->prev ? objects_of_entry(w->ws->objects, ev->prev) : NULL;
+		selective && ev->prev ? objects_of_entry(w->watchers->objects, ev->prev) : NULL;
 	bool did = was ? filter_matches(&w->filter, was) : ev->prev != NULL && !selective;
 	bool does = ev->type != STORE_DELETED && now && filter_matches(&w->filter, now);
 
@@ -277,11 +303,12 @@ static struct err *send_event(struct watcher *w, const struct store_event *ev)
 
 static void finish(struct watcher *w)
 {
-	struct http_request *req = w->req;
-
 	w->last = 0;
 	slice_cancel(&w->slice);
-	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
+	if (w->ws)
+		websocket_close(w->ws, CLOSE_NORMAL, NULL); /* on_closed() frees the watcher */
+	else
+		http_respond_end(w->req); /* on_ended() does, later in this turn */
 }
 
 /* The last objects of a kind are gone before it is, and whoever watches is told so first. */
@@ -332,7 +359,7 @@ static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 
 static void fail(struct watcher *w, struct err *e)
 {
-	send_error(w, too_old(e, w->ws->objects->store, store_watch_rev(w->watch)));
+	send_error(w, too_old(e, w->watchers->objects->store, store_watch_rev(w->watch)));
 	finish(w);
 }
 
@@ -342,7 +369,7 @@ static struct err *send_existing(struct watcher *w, struct object *o)
 	struct err *e = encode(&w->how, "ADDED", o, &text);
 
 	if (!e)
-		http_respond_write(w->req, text->data, text->len);
+		put(w, text->data, text->len);
 	return e;
 }
 
@@ -353,7 +380,7 @@ static bool send_some(struct watcher *w)
 	struct store_event ev;
 	bool have = true;
 
-	for (int n = 0; n < EVENTS_AT_ONCE && have && !http_respond_full(w->req); n++) {
+	for (int n = 0; n < EVENTS_AT_ONCE && have && !is_full(w); n++) {
 		struct err *e = store_watch_next(w->watch, &ev, &have);
 
 		if (!e && have)
@@ -363,7 +390,7 @@ static bool send_some(struct watcher *w)
 			return false;
 		}
 	}
-	return have && !http_respond_full(w->req); /* full: on_drain() goes on */
+	return have && !is_full(w); /* full: on_drain() goes on */
 }
 
 /* A selector may match nothing in a long history, so one go has an end, and slices follow. */
@@ -382,7 +409,7 @@ static bool send_existing_until(struct watcher *w, usec until)
 {
 	struct err *e = NULL;
 
-	while (!e && !w->existing.ended && !http_respond_full(w->req)) {
+	while (!e && !w->existing.ended && !is_full(w)) {
 		autoptr(object) o = NULL;
 
 		if (clock_mono() >= until)
@@ -450,7 +477,7 @@ static void on_timer(void *arg)
 		finish(w);
 		return;
 	}
-	if (w->bookmarks && !w->existing.view && !http_respond_full(w->req))
+	if (w->bookmarks && !w->existing.view && !is_full(w))
 		send_bookmark(w, store_watch_rev(w->watch), false);
 	if (clock_mono() + 2000 >= w->ends)
 		finish(w);
@@ -511,7 +538,7 @@ static usec timeout_of(const struct list_options *o)
 /* What a watch follows, and what it sends first. */
 static struct err *watcher_read(struct watcher *w, const struct list_options *o)
 {
-	struct store *store = w->ws->objects->store;
+	struct store *store = w->watchers->objects->store;
 	struct beginning b = { 0 };
 	struct err *e = read_beginning(o, store_committed_rev(store), &b);
 
@@ -520,7 +547,7 @@ static struct err *watcher_read(struct watcher *w, const struct list_options *o)
 	if (!e)
 		e = render_of(w->call, &w->how);
 	if (!e && b.initial)
-		e = cursor_init(&w->existing, w->ws->objects, &w->filter, b.from);
+		e = cursor_init(&w->existing, w->watchers->objects, &w->filter, b.from);
 	if (!e)
 		e = too_old(store_watch_new(store, buf_head(&w->filter.prefix), b.from,
 					    (struct store_wake){ on_wake, w }, &w->watch),
@@ -530,13 +557,51 @@ static struct err *watcher_read(struct watcher *w, const struct list_options *o)
 	return e;
 }
 
+static void on_message(void *arg, bool binary, const char *data, size_t len)
+{
+	(void)arg, (void)binary, (void)data, (void)len; /* a watch has nothing to be told */
+}
+
+static void on_closed(void *arg, uint16_t code)
+{
+	(void)code;
+	watcher_end(arg);
+}
+
+/* False: it was refused, and the request has its answer. */
+static bool start_websocket(struct watcher *w)
+{
+	static const struct websocket_events events = {
+		.message = on_message,
+		.drained = on_drain,
+		.closed = on_closed,
+	};
+	/* A single protocol is confirmed, whatever it is called, as a kube-apiserver does. */
+	const char *offered = http_request_header(w->req, "Sec-WebSocket-Protocol");
+	const char *const protocols[] = { offered, NULL };
+
+	w->ws = websocket_accept(w->req, offered ? protocols : NULL, SAID_MAX, NULL);
+	if (!w->ws) {
+		uncount(w);
+		watcher_free(w);
+		return false;
+	}
+	websocket_set_events(w->ws, &events, w);
+	w->req = w->call->req = NULL; /* its reference to the call is ours now */
+	w->call->status = STATUS_SWITCHING;
+	return true;
+}
+
 static void start(struct watcher *w)
 {
 	if (w->existing.view)
 		call_charge(w->call, ANSWER_OUT_MAX);
 	if (w->how.media == MEDIA_PROTOBUF)
 		w->call->type = ENCODE_PROTOBUF ";stream=watch";
-	call_stream(w->call, w, on_ended, on_drain);
+	if (!websocket_wanted(w->req))
+		call_stream(w->call, w, on_ended, on_drain);
+	else if (!start_websocket(w))
+		return;
 	arm(w);
 	if (w->existing.view)
 		slice_wake(&w->call->calls->slices, &w->slice);
@@ -550,7 +615,7 @@ void watchers_serve(struct watchers *ws, struct call *c)
 	struct list_options o;
 	struct err *e = options_read_list(c, &o);
 
-	w->ws = ws;
+	w->watchers = ws;
 	w->req = c->req;
 	w->call = c; /* the request's reference */
 	list_init(&w->link);
@@ -568,6 +633,7 @@ void watchers_serve(struct watchers *ws, struct call *c)
 	w->bookmarks = o.bookmarks;
 	w->ends = clock_mono() + timeout_of(&o);
 	list_add_tail(&ws->list, &w->link);
+	ends_name(&c->calls->ends, call_end(c));
 	ws->n++;
 	ws->n_started++;
 	start(w);

@@ -452,6 +452,50 @@ TEST(without_rules_everything_is_allowed)
 	eq_int(verdict_named("ask"), VERDICT_MAX_);
 }
 
+/* All deeds that can be made of a few words: the rule of one allows that one, and none that differs
+ * in anything that it names. */
+TEST(always_is_a_rule_about_exactly_this)
+{
+	static const char *const words[] = { "a", "b", "a b", "", "a*", "a\\", "**" };
+	static const char *const lists[][3] = { { "a" }, { "a", "b" }, { "a", "**" }, { "b", "" } };
+	const char *const *const argvs[] = { NULL, lists[0], lists[1], lists[2], lists[3] };
+	enum {
+		W = ARRAY_LEN(words),
+		A = ARRAY_LEN(argvs),
+		N = (W + 1) * (W + 1) * A
+	};
+	struct deed deeds[N];
+	size_t n_rules = 0;
+
+	for (size_t i = 0; i < N; i++)
+		deeds[i] =
+			(struct deed){ .argv = argvs[i % A],
+				       .path = i / A % (W + 1) ? words[i / A % (W + 1) - 1] : NULL,
+				       .tool = i / A / (W + 1) ? words[i / A / (W + 1) - 1]
+							       : NULL };
+	for (size_t i = 0; i < N; i++) {
+		autoptr(json_doc) d = doc("{'default':'Deny','rules':[]}");
+		autoptr(arena) a = arena_new();
+		struct json *rule = approval_rule_for(&deeds[i], d);
+		struct approval_rules r;
+
+		if (!rule)
+			continue;
+		n_rules++;
+		json_push(d, json_get(json_root(d), "rules"), rule);
+		approval_rules_read(json_root(d), a, &r);
+		for (size_t k = 0; k < N; k++) {
+			const struct deed *x = &deeds[i], *y = &deeds[k];
+			bool same = (!x->tool || str_eq(x->tool, y->tool)) &&
+				    (!x->path || str_eq(x->path, y->path)) &&
+				    (x->path || !x->argv || x->argv == y->argv);
+
+			eq_int(approval_rules_decide(&r, y, NULL) == VERDICT_ALLOW, same);
+		}
+	}
+	is_true(n_rules > 100 && n_rules < N / 2);
+}
+
 /* A cluster goes by the patterns, this server by the checks. */
 TEST(checks_say_what_their_patterns_say)
 {
@@ -562,4 +606,38 @@ TEST(paths_into_events_are_checked)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		eq_int(jsonpath_valid(rows[i].path), rows[i].is);
+}
+
+TEST(what_is_private_is_its_owners_and_without_one_nobodys)
+{
+	static const struct {
+		const char *notes, *user;
+		enum visibility visibility;
+		bool shut;
+	} rows[] = {
+		{ "{}", "a", VISIBILITY_TEAM, false },
+		{ "{'cay.dev/visibility':'Private','cay.dev/owner':'a'}", "a", VISIBILITY_PRIVATE,
+		  false },
+		{ "{'cay.dev/visibility':'Private','cay.dev/owner':'a'}", "b", VISIBILITY_PRIVATE,
+		  true },
+		{ "{'cay.dev/visibility':'Private'}", "a", VISIBILITY_PRIVATE, true },
+		{ "{'cay.dev/visibility':'Private','cay.dev/owner':''}", "", VISIBILITY_PRIVATE,
+		  true },
+		{ "{'cay.dev/visibility':'Private','cay.dev/owner':'a'}", NULL, VISIBILITY_PRIVATE,
+		  true },
+		{ "{'cay.dev/visibility':'Global','cay.dev/owner':'a'}", "b", VISIBILITY_GLOBAL,
+		  false },
+		{ "{'cay.dev/visibility':'private','cay.dev/owner':'a'}", "b", VISIBILITY_TEAM,
+		  false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *text = xasprintf("{'metadata':{'name':'s','namespace':'n',"
+						"'annotations':%s}}",
+						rows[i].notes);
+		autoptr(object) o = object_new(kind_named("Sandbox"), doc(text));
+
+		eq_int(visibility_of(o), rows[i].visibility);
+		eq_int(visibility_shuts_out(o, rows[i].user), rows[i].shut);
+	}
 }

@@ -325,7 +325,7 @@ TEST(our_own_kinds_are_valid_definitions)
 		eq_int(c.n, 0);
 		causes_done(&c);
 	}
-	eq_int(found, 13);
+	eq_int(found, 14);
 	is_true(crd_own(ks, "sandboxes.agents.x-k8s.io") != NULL);
 	is_true(crd_own(ks, "pods") == NULL);
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -261,6 +262,127 @@ TEST(who_waits_is_told_when_the_record_is_in_the_file)
 	rig_done(&r);
 }
 
+static void wait_for(struct rig *r, struct audit_wait *w)
+{
+	*w = (struct audit_wait){ .done = on_written };
+	audit_after(r->audit, w);
+	while (w->n != UINT64_MAX)
+		(void)loop_turn(r->loop, 100);
+}
+
+TEST(a_line_that_is_waited_for_is_written_at_once_with_those_before_it)
+{
+	struct audit_wait w = { 0 }, mine = { .done = on_written };
+	autofree char *text = NULL;
+	struct rig r;
+
+	rig_init(&r);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, "first");
+	wait_for(&r, &w); /* the job begins the file */
+	note(&r, "second");
+	note(&r, "third");
+	audit_after(r.audit, &mine);
+	text = content(&r, "");
+	eq_int(lines(text), 3);
+	is_true(strstr(text, "\"second\"") < strstr(text, "\"third\""));
+	eq_int(mine.n, 3); /* and is told from the loop */
+	(void)loop_turn(r.loop, 0);
+	eq_int(mine.n, UINT64_MAX);
+	eq_int(audit_counts(r.audit).written, 3);
+	rig_done(&r);
+}
+
+TEST(what_is_waited_for_is_whole_and_in_order_over_rotations)
+{
+	struct audit_wait w = { 0 };
+	autobuf all = { 0 };
+	char name[16];
+	struct stat st;
+	struct rig r;
+	const char *p;
+
+	rig_init(&r);
+	rig_open(&r, 2000, 90);
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "n%03d", i);
+		note(&r, name);
+		if (i % 3)
+			wait_for(&r, &w);
+	}
+	rig_close(&r);
+	for (int n = 90; n >= 0; n--) {
+		autofree char *suffix = n ? xasprintf(".%d", n) : xstrdup("");
+		autofree char *path = xasprintf("%s%s", r.path, suffix);
+		autofree char *text = content(&r, suffix);
+
+		if (!text)
+			continue;
+		eq_int(stat(path, &st), 0);
+		is_true(st.st_size <= 2000);
+		buf_add_str(&all, text);
+	}
+	p = buf_str(&all);
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "n%03d", i);
+		p = strstr(p, name);
+		is_true(p);
+	}
+	eq_int(lines(buf_str(&all)), 300);
+	rig_done(&r);
+}
+
+TEST(a_rotation_is_left_to_the_job)
+{
+	struct audit_wait w = { 0 }, mine = { .done = on_written };
+	autofree char *before = NULL, *after = NULL;
+	struct rig r;
+
+	rig_init(&r);
+	rig_open(&r, 10, 1);
+	note(&r, "first");
+	wait_for(&r, &w);
+	note(&r, "second");
+	audit_after(r.audit, &mine);
+	before = content(&r, ".1");
+	while (mine.n != UINT64_MAX)
+		(void)loop_turn(r.loop, 100);
+	after = content(&r, ".1");
+	is_false(before);
+	is_true(after);
+	rig_done(&r);
+}
+
+/* Whoever reads it may not. */
+TEST(standard_output_is_never_written_by_the_loop)
+{
+	struct audit_wait w = { 0 }, mine = { .done = on_written };
+	struct rig r;
+	int fds[2], out = dup(STDOUT_FILENO), n = 0, again = 0;
+
+	rig_init(&r);
+	(void)snprintf(r.path, sizeof(r.path), "-");
+	(void)fflush(stdout);
+	eq_int(pipe(fds), 0);
+	eq_int(dup2(fds[1], STDOUT_FILENO), STDOUT_FILENO);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, "first");
+	wait_for(&r, &w);
+	eq_int(ioctl(fds[0], FIONREAD, &n), 0);
+	note(&r, "second");
+	audit_after(r.audit, &mine);
+	eq_int(ioctl(fds[0], FIONREAD, &again), 0);
+	audit_after_cancel(&mine);
+	rig_close(&r);
+	eq_int(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+	is_true(n > 0);
+	eq_int(n, again);
+	(void)close(out);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	rig_done(&r);
+}
+
 TEST(what_is_too_much_is_counted_and_told)
 {
 	static char name[500];
@@ -334,6 +456,39 @@ TEST(a_disk_that_is_full_for_a_while_is_told_once_and_costs_no_line)
 	eq_int(lines(text), 3);
 	is_true(strstr(text, "\"one\"") < strstr(text, "\"two\""));
 	is_true(strstr(text, "}\n{"));
+	rig_done(&r);
+}
+
+TEST(a_write_on_the_loop_that_fails_is_told_as_one_of_the_job)
+{
+	struct audit_wait w = { 0 };
+	autofree char *text = NULL;
+	struct stat st;
+	struct rig r;
+
+	rig_init(&r);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, "one");
+	wait_for(&r, &w);
+	eq_int(stat(r.path, &st), 0);
+	set_limit((rlim_t)st.st_size + 20);
+	note(&r, "two");
+	w = (struct audit_wait){ .done = on_written };
+	audit_after(r.audit, &w);
+	note(&r, "three");
+	while (!r.trouble)
+		(void)loop_turn(r.loop, 100);
+	eq_int(w.n, UINT64_MAX - 1);
+	set_limit(RLIM_INFINITY);
+	wait_for(&r, &w);
+	is_false(r.trouble);
+	eq_int(audit_counts(r.audit).written, 3);
+	rig_close(&r);
+	text = content(&r, "");
+	eq_int(lines(text), 3);
+	is_true(strstr(text, "\"one\"") < strstr(text, "\"two\""));
+	is_true(strstr(text, "\"two\"") < strstr(text, "\"three\""));
 	rig_done(&r);
 }
 

@@ -77,7 +77,9 @@ static const struct access_ops pod_ops = { .exec = pod_exec,
 
 struct guest {
 	size_t got;
-	int code, n_ended;
+	int code, n_ended, n_began;
+	char *said;
+	struct access_session *other; /* one that ends with it; NULL: none */
 };
 
 static void on_output(void *arg, unused int fd, unused const char *data, size_t len)
@@ -91,9 +93,27 @@ static void on_ended(void *arg, unused const struct err *e, int code, unused int
 
 	g->code = code;
 	g->n_ended++;
+	if (g->other)
+		access_cancel(take(g->other));
+}
+
+static void on_said(void *arg, const char *text)
+{
+	struct guest *g = arg;
+
+	free(g->said);
+	g->said = xstrdup(text);
+}
+
+static void on_began(void *arg)
+{
+	((struct guest *)arg)->n_began++;
 }
 
 static const struct access_events guest_events = { .output = on_output, .ended = on_ended };
+static const struct access_events told_events = {
+	.output = on_output, .ended = on_ended, .said = on_said, .began = on_began
+};
 static const struct access_exec_spec web = {
 	.to = { .ns = "default", .pod = "web", .user = "eve" }
 };
@@ -144,6 +164,7 @@ struct judge {
 	struct access_question *q; /* NULL: none is open */
 	const char *refuse;        /* ways that are refused at once; NULL: none */
 	char *input;               /* as it was last known */
+	char *deed;                /* what it was asked about last */
 	bool later, after_input, fallen;
 	int n_asked, n_canceled;
 };
@@ -154,6 +175,10 @@ static void judge_ask(void *arg, const struct access_ask *ask, struct access_que
 	const struct access_permit p = { "desk", "uid-desk", ACCESS_VIEW_SCRATCH };
 
 	j->n_asked++;
+	free(j->deed);
+	j->deed = xasprintf("%s %s %s%s", str_or(ask->deed.tool, "-"), str_or(ask->deed.path, "-"),
+			    ask->deed.argv ? ask->deed.argv[0] : "-",
+			    ask->deed.loose ? " loose" : "");
 	if (str_eq(ask->way, j->refuse) && str_eq(ask->to->user, "eve")) {
 		q->refused(q, err_new(ERR_FORBIDDEN, "go away"));
 	} else if (j->after_input && !ask->input_known) {
@@ -194,6 +219,7 @@ static void judge_sits(struct judge *j, struct access *a)
 static void judge_done(struct judge *j)
 {
 	free(j->input);
+	free(j->deed);
 	loop_free(j->loop);
 }
 
@@ -358,5 +384,85 @@ TEST(what_is_open_ends_with_what_allowed_it)
 	access_review(a);
 	eq_int(pod.n_canceled, 1);
 	eq_int(g.n_ended, 1);
+	judge_done(&j);
+}
+
+/* Half of them end another one each, some of which have not been looked at yet. */
+TEST(the_end_of_one_may_end_others)
+{
+	enum {
+		N = 100
+	};
+	struct pod pod = { 0 };
+	struct guest g[N] = { 0 };
+	struct judge j = { 0 };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_session *s[N] = { 0 };
+	int n_ended = 0;
+
+	judge_sits(&j, a);
+	for (size_t i = 0; i < N; i++)
+		works(access_exec(a, &web, &guest_events, &g[i], &s[i]));
+	for (size_t i = 0; i < N / 2; i++)
+		g[i].other = s[N - 1 - i];
+	j.fallen = true;
+	access_review(a);
+	for (size_t i = 0; i < N; i++)
+		n_ended += g[i].n_ended;
+	eq_int(n_ended, N / 2);
+	eq_int(pod.n_canceled, N);
+	judge_done(&j);
+}
+
+TEST(a_tool_is_decided_about_as_what_it_is)
+{
+	static const char *const script[] = { "/bin/sh", "-c", "ours", NULL };
+	static const char *const theirs[] = { "theirs", NULL };
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_exec_spec spec = web;
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	spec.argv = script;
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	eq_str(j.deed, "- - /bin/sh");
+	access_cancel(s);
+	spec.as = (struct access_deed){ .tool = "run", .argv = theirs };
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	eq_str(j.deed, "run - theirs");
+	access_cancel(s);
+	spec.as = (struct access_deed){ .tool = "read", .path = "x", .loose = true };
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	eq_str(j.deed, "read x - loose");
+	access_cancel(s);
+	spec.attach = true; /* to what runs already: nothing of this is about it */
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	eq_str(j.deed, "- - -");
+	access_cancel(s);
+	judge_done(&j);
+}
+
+TEST(who_wants_to_know_is_told_of_a_question_and_of_its_end)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	works(access_exec(a, &web, &told_events, &g, &s));
+	(void)loop_turn(j.loop, 0);
+	eq_str(g.said, "wait\n");
+	eq_int(g.got, 0);
+	eq_int(g.n_began, 0);
+	j.q->allowed(j.q, NULL);
+	(void)loop_turn(j.loop, 0);
+	eq_int(g.n_began, 1);
+	access_cancel(s);
+	free(g.said);
 	judge_done(&j);
 }

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "claims.h"
 #include "kinds.h"
 #include "late.h"
 #include "loop/loop.h"
@@ -121,6 +122,58 @@ TEST(cases_262_274_a_report_that_came_too_late_is_not_counted)
 	buf_clear(&page);
 	control_metrics(w.control, &page);
 	is_true(strstr(buf_str(&page), line));
+	world_done(&w);
+}
+
+/* Nobody collects garbage here: the test does it. */
+static void end_claims(struct world *w, char *const *names, int n)
+{
+	for (int i = 0; i < n; i++) {
+		autofree char *claim = xasprintf("c%d", i);
+
+		delete_now(w, kind_named("SandboxClaim"), claim);
+		delete_now(w, kind_named("Sandbox"), names[i]);
+	}
+}
+
+TEST(late_writes_return_sandboxes_without_overfilling_their_pool)
+{
+	char *names[3] = { NULL }, *uids[3] = { NULL };
+	struct world w;
+
+	open_late(&w);
+	patch(&w, kind_named("SandboxTemplate"), "t", NULL,
+	      "{'metadata':{'annotations':{'cay.dev/reset':'true'}}}");
+	create(&w, kind_named("SandboxWarmPool"),
+	       "{'metadata':{'name':'p','annotations':{'cay.dev/refill':'returned'}},"
+	       "'spec':{'replicas':3,'sandboxTemplateRef':{'name':'t'}}}");
+	turns(&w, 40);
+	all_pods_run(&w);
+	turns(&w, 20);
+	for (int i = 0; i < 3; i++) {
+		autofree char *text = xasprintf(
+			"{'metadata':{'name':'c%d'},'spec':{'warmPoolRef':{'name':'p'}}}", i);
+		autofree char *claim = xasprintf("c%d", i);
+		autoptr(object) sb = NULL;
+
+		create(&w, kind_named("SandboxClaim"), text);
+		turns(&w, 20);
+		names[i] = bound_to(&w, claim);
+		sb = get(&w, kind_named("Sandbox"), names[i]);
+		uids[i] = xstrdup(sb->uid);
+	}
+	end_claims(&w, names, 3);
+	for (int i = 0; i < 60; i++) {
+		turn(&w);
+		is_true(count(&w, kind_named("Sandbox")) <= 3);
+	}
+	for (int i = 0; i < 3; i++) {
+		autoptr(object) sb = get(&w, kind_named("Sandbox"), names[i]);
+
+		is_true(sb && !object_deleting(sb) && !str_eq(sb->uid, uids[i]));
+		free(names[i]);
+		free(uids[i]);
+	}
 	world_done(&w);
 }
 

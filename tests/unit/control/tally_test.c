@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "claims.h"
+#include "control/control.h"
 #include "control/control_priv.h"
 #include "control/index/index.h"
 #include "fixture.h"
@@ -68,7 +69,7 @@ static void ready_page(const char *annotations, const struct object *sandbox, st
 {
 	autofree char *meta = xasprintf(",'annotations':{%s}", annotations);
 	autoptr(object) c = claim(meta);
-	autoptr(tally_mark) m = tally_first_ready(c, sandbox, 9 * (usec)SECOND);
+	autoptr(tally_mark) m = tally_first_ready(c, sandbox, 9 * (usec)SECOND, clock_mono());
 
 	page_of(m, 10 * (usec)SECOND, page);
 }
@@ -326,4 +327,58 @@ TEST(cases_272_274_a_claim_that_was_ready_before_counts_nothing)
 	metrics_of(&w, &page);
 	is_true(is_silent(&page, CONTROLLER));
 	world_done(&w);
+}
+
+struct told {
+	size_t n;
+	struct control_claim first, last;
+};
+
+static bool on_told(void *arg, const struct control_claim *c)
+{
+	struct told *t = arg;
+
+	if (!t->n++)
+		t->first = *c;
+	t->last = *c;
+	return true;
+}
+
+static struct told told(const struct recent *r)
+{
+	struct told t = { 0 };
+
+	recent_each(r, on_told, &t);
+	return t;
+}
+
+/* Claims that became Ready one after the other, every step_ms. */
+static void add_claims(struct recent *r, int64_t from, int64_t n, int64_t step_ms)
+{
+	for (int64_t i = from; i < from + n; i++)
+		recent_add(r,
+			   &(struct control_claim){
+				   .ns = "a", .name = "c", .took = i, .mono = i * step_ms * 1000 });
+}
+
+TEST(claims_of_the_last_minute_are_remembered_and_fifty_in_any_case)
+{
+	struct recent *r = recent_new();
+	struct told t;
+
+	add_claims(r, 0, 200, 1000);
+	t = told(r);
+	eq_int(t.n, 61);
+	eq_int(t.first.took, 199);
+	eq_int(t.last.took, 139);
+	recent_free(r);
+	r = recent_new();
+	add_claims(r, 0, 200, 100000);
+	eq_int(told(r).n, 50);
+	recent_free(r);
+	r = recent_new();
+	add_claims(r, 0, 5000, 1);
+	eq_int(told(r).n, 4096);
+	eq_int(recent_seen(r), 5000);
+	recent_free(r);
 }

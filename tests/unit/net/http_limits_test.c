@@ -194,6 +194,30 @@ TEST(a_long_answer_is_not_idleness)
 	site_done(&s);
 }
 
+TEST(one_peer_has_no_more_connections_than_its_share)
+{
+	struct http_limits limits = { .max_conns_per_peer = 2 };
+	struct site s;
+	int second, third;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+	until(s.l, s.held);
+	third = rig_connect(s.addr);
+	is_true(rig_at_end(s.l, third));
+	eq_int(http_server_conns(s.server), 2);
+	(void)close(third);
+	(void)close(second);
+	until(s.l, http_server_conns(s.server) == 1);
+	third = rig_connect(s.addr);
+	until(s.l, http_server_conns(s.server) == 2);
+	(void)close(third);
+	site_done(&s);
+}
+
 TEST(the_longest_idle_connection_makes_space)
 {
 	struct http_limits limits = { .max_conns = 2 };

@@ -236,6 +236,23 @@ TEST(a_request_to_close_is_obeyed)
 	}
 }
 
+TEST(a_connection_of_one_request_ends_with_it)
+{
+	const struct http_limits one = { .one_request = true };
+	autofree char *answer = NULL;
+	struct site s;
+
+	site_init(&s, &one);
+	rig_send_str(s.l, s.fd,
+		     "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"
+		     "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	answer = rig_read(s.l, s.fd, "hello\n");
+	is_true(strstr(answer, "Connection: close\r\n") != NULL);
+	is_true(rig_at_end(s.l, s.fd));
+	eq_int(s.n_heads, 1);
+	site_done(&s);
+}
+
 TEST(head_requests_get_no_body)
 {
 	struct site s;

@@ -181,3 +181,50 @@ TEST(bearer_tokens_are_taken_out_of_subprotocols)
 		http_headers_done(&h);
 	}
 }
+
+TEST(a_token_among_protocols_is_taken_if_it_is_alone_and_another_is_offered)
+{
+	static const char name[] = "Sec-WebSocket-Protocol";
+	static const struct {
+		const char *first, *second;
+		bool bad;
+		const char *token, *left;
+	} rows[] = {
+		{ "v5, base64url.bearer.authorization.k8s.io.dG9rZW4", NULL, false, "token", "v5" },
+		{ "base64url.bearer.authorization.k8s.io.dG9rZW4,v5", NULL, false, "token", "v5" },
+		{ "base64url.bearer.authorization.k8s.io.dG9rZW4", "v5", false, "token", "v5" },
+		{ "v5", "v4", false, NULL, "v5" },
+		{ "base64url.bearer.authorization.k8s.io.dG9rZW4", NULL, true, NULL, NULL },
+		{ "base64url.bearer.authorization.k8s.io.dG9rZW4, ", NULL, true, NULL, NULL },
+		{ "v5,base64url.bearer.authorization.k8s.io.", NULL, true, NULL, NULL },
+		{ "v5,base64url.bearer.authorization.k8s.io.%%", NULL, true, NULL, NULL },
+		{ "v5,base64url.bearer.authorization.k8s.io.AGFi", NULL, true, NULL,
+		  NULL }, /* a NUL */
+		{ "v5,base64url.bearer.authorization.k8s.io.gICA", NULL, true, NULL,
+		  NULL }, /* not UTF-8 */
+		{ "v5,base64url.bearer.authorization.k8s.io.dG9rZW4",
+		  "base64url.bearer.authorization.k8s.io.dG9rZW4", true, NULL, NULL },
+		/* As a kube-apiserver has it, which looks at the case. */
+		{ "v5,Base64url.Bearer.Authorization.k8s.io.dG9rZW4", NULL, false, NULL,
+		  "v5,Base64url.Bearer.Authorization.k8s.io.dG9rZW4" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_headers h = { 0 };
+		autofree char *token = NULL;
+		struct err *e;
+
+		http_headers_add(&h, name, rows[i].first);
+		if (rows[i].second)
+			http_headers_add(&h, name, rows[i].second);
+		e = http_headers_take_bearer_protocol(&h, &token);
+		if (rows[i].bad)
+			fails(e, ERR_MALFORMED);
+		else
+			works(e);
+		eq_str(token, rows[i].token);
+		if (!rows[i].bad)
+			eq_str(http_headers_get(&h, name), rows[i].left);
+		http_headers_done(&h);
+	}
+}

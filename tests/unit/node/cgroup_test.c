@@ -137,6 +137,7 @@ TEST(what_is_done_to_a_group_is_done_to_its_parts)
 {
 	autoptr(cgroups) c = NULL;
 	char parent[16] = "cay-test-", name[16] = "";
+	autofree char *at = NULL, *nowhere = NULL;
 	struct cgroup_usage u;
 	uint64_t first;
 	pid_t pid;
@@ -157,6 +158,10 @@ TEST(what_is_done_to_a_group_is_done_to_its_parts)
 	pid = sleeper_in(c, "one/a-x");
 	is_false(cgroup_empty(c, "one"));
 	is_false(cgroup_empty(c, "one/a-x"));
+	at = cgroup_of(c, pid);
+	eq_str(at, "one/a-x");
+	nowhere = cgroup_of(c, getpid());
+	is_true(!nowhere);
 	fails(cgroup_remove(c, "one"), ERR_UNAVAILABLE);
 	cgroup_kill(c, "one");
 	eq_int(waitpid(pid, NULL, 0), pid);

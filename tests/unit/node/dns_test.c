@@ -161,6 +161,33 @@ TEST(only_the_answer_to_a_question_is_taken_for_it)
 				    &q, 0x7766) == rows[i].good);
 }
 
+TEST(a_question_of_our_own_is_read_as_what_it_asks)
+{
+	static const char *const no_names[] = { "", ".", "a..b", ".a" };
+	char label[70], name[300];
+	uint8_t wire[DNS_QUERY_MAX];
+	struct dns_query q;
+	enum dns_code code;
+	size_t len = dns_query_write("web.example", DNS_AAAA, wire);
+
+	works(dns_query_read(wire, len, &q, &code));
+	eq_int(code, DNS_NOERROR);
+	eq_str(q.name, "web.example.");
+	eq_int(q.type, DNS_AAAA);
+	is_true(q.recursion);
+	eq_int(q.end, len);
+	for (size_t i = 0; i < ARRAY_LEN(no_names); i++)
+		eq_int(dns_query_write(no_names[i], DNS_A, wire), 0);
+	memset(label, 'a', 64);
+	label[64] = '\0';
+	eq_int(dns_query_write(label, DNS_A, wire), 0);
+	memset(name, 'a', 254);
+	for (size_t i = 50; i < 254; i += 50)
+		name[i] = '.';
+	name[254] = '\0';
+	eq_int(dns_query_write(name, DNS_A, wire), 0);
+}
+
 TEST(a_resolv_conf_is_read_as_libc_reads_it)
 {
 	struct resolv_conf r;
@@ -176,4 +203,82 @@ TEST(a_resolv_conf_is_read_as_libc_reads_it)
 	eq_str(r.searches[0], "c.example");
 	resolv_conf_read("", &r);
 	eq_int(r.n_servers, 0);
+}
+
+/* Records of an answer to WEB: name, type, class, 60 seconds, and what follows. */
+#define ANSWER(flags, n)   "\x12\x34" flags "\0\1\0" n "\0\0\0\0" WEB
+#define RR(name, type)     name "\0" type "\0\1\0\0\0\x3c"
+#define SELF               "\xc0\x0c"
+#define TARGET             "\3cdn\4test\0"
+#define A_OF(name, a, b)   RR(name, "\1") "\0\4" a b "\x71\2"
+#define CNAME_TO_CDN(name) RR(name, "\5") "\0\012" TARGET
+
+TEST(of_an_answer_only_the_addresses_of_the_name_are_taken)
+{
+	static const char asked[] = HEAD("\1\0", "\1") WEB IN_A;
+	static const struct {
+		struct row row;
+		enum dns_code code;
+		size_t n;
+		bool cut;
+	} rows[] = {
+		{ ROW(ANSWER("\x81\x80", "\1") IN_A A_OF(SELF, "\xcb", "\0")), DNS_NOERROR, 1,
+		  false },
+		{ ROW(ANSWER("\x81\x80", "\2") IN_A A_OF(SELF, "\xcb", "\0")
+			      A_OF(TARGET, "\xcb", "\1")),
+		  DNS_NOERROR, 1, false }, /* of another name */
+		{ ROW(ANSWER("\x81\x80", "\2") IN_A CNAME_TO_CDN(SELF) A_OF(TARGET, "\xcb", "\1")),
+		  DNS_NOERROR, 1, false },
+		{ ROW(ANSWER("\x81\x80", "\2") IN_A CNAME_TO_CDN(SELF) A_OF(SELF, "\xcb", "\1")),
+		  DNS_NOERROR, 0, false }, /* that it has an alias for */
+		{ ROW(ANSWER("\x81\x80", "\2") IN_A CNAME_TO_CDN(SELF) CNAME_TO_CDN(TARGET)),
+		  DNS_NOERROR, 0, false }, /* that leads to itself */
+		{ ROW(ANSWER("\x81\x83", "\0") IN_A), DNS_NXDOMAIN, 0, false },
+		{ ROW(ANSWER("\x83\x80", "\1") IN_A A_OF(SELF, "\xcb", "\0")), DNS_NOERROR, 0,
+		  true },
+	};
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(asked), sizeof(asked) - 1, &q, &code));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct dns_answer a;
+
+		works(dns_answer_read(bytes_of(rows[i].row.wire), rows[i].row.len, &q, 16, &a));
+		eq_int(a.code, rows[i].code);
+		eq_int(a.n_addrs, rows[i].n);
+		eq_int(a.cut, rows[i].cut);
+		eq_int(a.ttl, rows[i].n ? 60 : 0);
+	}
+	fails(dns_answer_read(bytes_of(rows[0].row.wire), rows[0].row.len - 3, &q, 16,
+			      &(struct dns_answer){ 0 }),
+	      ERR_MALFORMED);
+}
+
+TEST(an_answer_has_no_more_addresses_than_are_wanted)
+{
+	static const char asked[] = HEAD("\1\0", "\1") WEB IN_A;
+	static const char wire[] = ANSWER("\x81\x80", "\3") IN_A A_OF(SELF, "\xcb", "\0")
+		A_OF(SELF, "\xcb", "\1") A_OF(SELF, "\xcb", "\2");
+	struct dns_answer a;
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(asked), sizeof(asked) - 1, &q, &code));
+	works(dns_answer_read(bytes_of(wire), sizeof(wire) - 1, &q, 2, &a));
+	eq_int(a.n_addrs, 2);
+}
+
+TEST(a_bare_query_is_the_name_in_lower_case_and_nothing_else)
+{
+	static const char asked[] = "\x12\x34\1\x20\0\1\0\0\0\0\0\1" WEB IN_A "\0\0\x29more";
+	static const char want[] = "\0\0\1\0\0\1\0\0\0\0\0\0"
+				   "\3web\7example\0" IN_A;
+	uint8_t bare[DNS_QUERY_MAX];
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(asked), sizeof(asked) - 1, &q, &code));
+	eq_int(dns_query_bare(bytes_of(asked), &q, bare), sizeof(want) - 1);
+	is_true(!memcmp(bare, want, sizeof(want) - 1));
 }

@@ -18,6 +18,7 @@ static struct plan_mount mounts[] = {
 	{ .to = "/data", .from = "/v/1", .sub = "a/b", .make = true, .group = 1000 },
 	{ .to = "/etc/key", .from = "/v/2", .sub = "key", .file = true, .readonly = true },
 	{ .to = "/tmp", .memory = true, .size = 4096 },
+	{ .to = "/run/cay", .from = "/v/3", .readonly = true, .noexec = true, .spare = true },
 };
 static const struct plan whole = {
 	.image = { lower, true },
@@ -30,7 +31,7 @@ static const struct plan whole = {
 	.limits = { 1LL << 40, 500, 250, 1024 },
 	.oci = { "/usr/bin/crun", "crun", runtime_args },
 	.mounts = mounts,
-	.n_mounts = 3,
+	.n_mounts = ARRAY_LEN(mounts),
 };
 
 TEST(a_container_may_have_only_capabilities_of_the_table)
@@ -54,6 +55,8 @@ static void eq_mount(const struct plan_mount *a, const struct plan_mount *b)
 	eq_int(a->file, b->file);
 	eq_int(a->make, b->make);
 	eq_int(a->readonly, b->readonly);
+	eq_int(a->noexec, b->noexec);
+	eq_int(a->spare, b->spare);
 	eq_int(a->memory, b->memory);
 	eq_int(a->size, b->size);
 	eq_int(a->group, b->group);

@@ -225,6 +225,90 @@ static struct fake_task *run(struct rig *r, const char *name)
 	return fake_last(&r->rt);
 }
 
+/* Its last look, and then the end of its task, before the group was removed. */
+TEST(a_part_that_is_told_of_again_after_its_end_is_counted_once)
+{
+	autoptr(map) m = attached_new();
+	const struct attached_time t = { 10 * S, 20 * S };
+	struct runtime_usage a = part("t0", 1, 3 * S), anew = part("t0", 2, 1 * S);
+	struct access_usage sum;
+
+	attached_begin(m, "t0", "u", t);
+	attached_look(m, &a, t);
+	attached_end(m, &a, t);
+	attached_end(m, &a, t);
+	attached_look(m, &a, t);
+	is_true(attached_sum(m, "u", &sum));
+	eq_int(sum.cpu_us, 3 * S);
+	attached_look(m, &anew, (struct attached_time){ 11 * S, 21 * S });
+	is_true(attached_sum(m, "u", &sum));
+	eq_int(sum.cpu_us, 4 * S);
+}
+
+struct told {
+	size_t n, n_over;
+	int64_t cpu_us;
+	char uid[64];
+};
+
+static void on_source(void *arg, const struct access_source *s)
+{
+	struct told *t = arg;
+
+	t->n++;
+	t->n_over += s->over;
+	t->cpu_us += s->used.cpu_us;
+	(void)snprintf(t->uid, sizeof(t->uid), "%s", s->uid);
+}
+
+static struct told sources(struct rig *r)
+{
+	struct told t = { 0 };
+
+	pods_usage_each(r->pods, on_source, &t);
+	return t;
+}
+
+TEST(a_pod_that_is_gone_is_told_of_until_it_is_settled_and_that_is_written_down)
+{
+	struct rig r;
+	struct fake_task *t;
+	struct told told;
+
+	rig_open(&r);
+	t = run(&r, "p");
+	t->used = used(3 * S, 0);
+	pods_look(r.pods);
+	told = sources(&r);
+	eq_int(told.n, 1);
+	eq_int(told.n_over, 0);
+	eq_int(told.cpu_us, 3 * S);
+	pods_usage_settled(r.pods, told.uid); /* it lives: nothing is settled */
+	pods_look(r.pods);
+	eq_int(sources(&r).n, 1);
+	pod_delete(&r, "p", 0);
+	turn(&r);
+	t->used = used(5 * S, 0);
+	fake_end(t);
+	until(&r, r.rt.n_nets_put == 1);
+	told = sources(&r);
+	eq_int(told.n_over, 1);
+	eq_int(told.cpu_us, 5 * S);
+	rig_restart(&r);
+	eq_int(sources(&r).cpu_us, 5 * S);
+	pods_look(r.pods);
+	pods_look(r.pods);
+	eq_int(sources(&r).n, 1); /* nobody has settled it */
+	pods_usage_settled(r.pods, told.uid);
+	eq_int(sources(&r).n, 1); /* not yet: a crash now would bring it back */
+	pods_look(r.pods);
+	eq_int(sources(&r).n, 0);
+	rig_restart(&r);
+	eq_int(sources(&r).n, 0);
+	eq_int(metric(&r, CPU), 5);
+	rig_done(&r);
+}
+
 TEST(usage_stays_when_a_container_restarts_and_when_its_pod_is_gone)
 {
 	struct rig r;

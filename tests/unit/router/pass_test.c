@@ -151,3 +151,17 @@ TEST(dataplane_151_to_153_a_pass_is_for_one_sandbox_until_its_time)
 			works(e);
 	}
 }
+
+TEST(a_pass_without_a_uid_opens_no_sandbox_whose_name_others_had)
+{
+	static const struct pass scoped = { .ns = "ns", .id = "box", .expires = 1000 };
+	struct pass bound = scoped;
+	struct route r = { .ns = "ns", .id = "box", .port = 80 };
+	struct pass_use u = { .route = &r, .uid = "u-1", .method = "GET", .path = "/" };
+
+	works(pass_check(&scoped, &u));
+	u.others_had = true;
+	fails(pass_check(&scoped, &u), ERR_FORBIDDEN);
+	(void)snprintf(bound.uid, sizeof(bound.uid), "u-1");
+	works(pass_check(&bound, &u));
+}

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "client/access.h"
 #include "fixture.h"
 #include "kinds.h"
 
@@ -109,6 +111,43 @@ TEST(u8_a_watch_ends_cleanly_at_its_timeout)
 	is_true(stream_ended(s));
 	is_true(str_ends(stream_text(s), "\r\n0\r\n\r\n"));
 	stream_test_free(s);
+	fixture_done(&f);
+}
+
+/* Requests are somebody's with all rights, for so many seconds. */
+static void be_for(struct fixture *f, int64_t seconds)
+{
+	static const char *const groups[] = { "system:masters", NULL };
+
+	free(take(f->token));
+	works(server_page_token(f->server,
+				&(struct access_target){ .user = "ann", .groups = groups },
+				clock_wall() / 1000000 + seconds, &f->token));
+}
+
+TEST(a_watch_ends_with_its_credential)
+{
+	struct fixture f;
+	struct stream_test *first, *second, *lasting;
+
+	start(&f);
+	be_for(&f, 3600);
+	lasting = stream_open(&f, "GET", CONFIGS "?watch=true", NULL);
+	be_for(&f, 6);
+	second = stream_open(&f, "GET", CONFIGS "?watch=true", NULL);
+	be_for(&f, 4);
+	first = stream_open(&f, "GET", CONFIGS "?watch=true", NULL);
+	is_true(stream_until(lasting, "200 OK"));
+	is_true(stream_until(second, "200 OK"));
+	is_true(stream_until(first, "200 OK"));
+	is_true(stream_ended(first));
+	is_true(stream_ended(second));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("later"), NULL));
+	settle(&f);
+	is_true(stream_until(lasting, "later"));
+	stream_test_free(first);
+	stream_test_free(second);
+	stream_test_free(lasting);
 	fixture_done(&f);
 }
 

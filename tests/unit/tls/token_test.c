@@ -19,6 +19,23 @@ TEST(a_token_is_accepted_only_by_its_key)
 	fails(tls_token_verify(other, token, &got), ERR_UNAUTHENTICATED);
 }
 
+/* Others find the algorithm, the key and the type in its header; here it is worth nothing. */
+TEST(a_token_for_others_is_none_to_us)
+{
+	autofree char *key = NULL, *token = NULL;
+	autofree void *head = NULL;
+	char *got = NULL;
+	size_t len;
+
+	works(signing_key_make(&key));
+	works(tls_token_sign_for_others(key, claims, &token));
+	fails(tls_token_verify(key, token, &got), ERR_UNAUTHENTICATED);
+	*strchr(token, '.') = '\0';
+	works(base64_decode(token, true, &head, &len));
+	is_true(str_starts(head, "{\"alg\":\"ES256\",\"kid\":\""));
+	is_true(str_ends(head, "\",\"typ\":\"JWT\"}"));
+}
+
 TEST(a_token_changed_anywhere_is_rejected)
 {
 	autofree char *key = NULL, *token = NULL;

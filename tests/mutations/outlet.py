@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what the outlet sends, to whom, and what it tells. tools/mutate supplies mutation()."""
+
+OUTLET = "pytest integration/test_outlet.py -k "
+
+MUTATIONS = (
+    mutation("outlet-keeps-what-the-sandbox-sent", "outlet/headers.c",
+             "	http_headers_drop(ret, replaced);\n	http_headers_del(ret, replaced[0]);\n", "",
+             "a credential takes the place of what the sandbox sent", "unit outlet takes_the_place"),
+    mutation("outlet-tells-the-value", "outlet/headers.c",
+             "	if (u->value)\n		hide_value", "	if (false)\n		hide_value",
+             "no header of an answer tells the value", OUTLET + "tells_the_value"),
+    mutation("outlet-sends-credentials-in-the-clear", "outlet/request.c",
+             "	if (e || !g->target.tls)", "	if (e)",
+             "a credential goes over TLS alone", OUTLET + "could_be_read"),
+    mutation("outlet-asks-for-one-agent", "outlet/credential.c",
+             "	for (size_t i = 0; ask->agents[i]; i++)\n", "	for (size_t i = 0; ask->agents[i] && i < 1; i++)\n",
+             "every agent that is attached must be allowed to use a credential", "unit outlet every_agent"),
+    mutation("outlet-connects-without-looking", "outlet/request.c",
+             "		if (spec->ops->reach(spec->arg, g->place, &addrs[i], g->target.port))\n", "		if (spec->ops->reach)\n",
+             "the address of a name is looked at before it is connected to", OUTLET + "no_name_leads"),
+    mutation("outlet-records-at-the-end-alone", "outlet/request.c",
+             "		record_first(g, &use);\n	credential_done", "		find_host(g);\n	credential_done",
+             "a request is on record before anybody outside learns of it", OUTLET + "before_anybody_outside"),
+    mutation("outlet-sends-what-is-not-on-record", "outlet/request.c",
+             "	g->recorded = NULL;\n	if (e)\n", "	g->recorded = NULL;\n	if (false)\n",
+             "what cannot be recorded is not sent", OUTLET + "cannot_be_recorded"),
+    mutation("outlet-reaches-the-host", "node/host/route.c",
+             "	return m->rtm_type == RTN_UNICAST;\n", "	return m->rtm_type == RTN_UNICAST || m->rtm_type == RTN_LOCAL;\n",
+             "no address of the host itself is connected to", OUTLET + "no_name_leads"),
+    mutation("outlet-forgets-policies", "node/network/policies.c",
+             "	return p->plan && policy_lets_out(p->plan, place, to, port);\n", "	return p->plan && (policy_lets_out(p->plan, place, to, port) || place);\n",
+             "NetworkPolicies of the sandbox count for what is sent for it", OUTLET + "network_policies"),
+    mutation("outlet-leaves-spellings", "outlet/target.c",
+             "		if (encoded && !is_unreserved(c))\n", "		if (encoded)\n",
+             "what is decided about has one spelling", "unit outlet where_a_request_goes"),
+    mutation("outlet-lets-paths-climb", "outlet/target.c",
+             "	if (!segments_good(buf_str(&decoded)))\n", "	if (!segments_good(buf_str(&path)))\n",
+             "dots between encoded slashes are refused", "unit outlet two_ways"),
+    mutation("filter-opens-port-80-to-any-socket", "node/host/firewall.c",
+             "		socket mark $daemon accept\\n", "		accept\\n",
+             "sandboxes reach the daemon's socket at port 80 and no other", OUTLET + "its_port_to_nobody"),
+)
