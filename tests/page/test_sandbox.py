@@ -159,6 +159,43 @@ def test_its_log(cay, me):
     me.shot("sandbox-log")
 
 
+# The box gets smaller in the very frame in which a line came: what the page scrolled by then is no longer the end.
+SHRINK = """() => new Promise((done) => {
+    const box = document.querySelector(".log");
+    new MutationObserver((_, me) => {
+        me.disconnect();
+        box.style.height = `${box.clientHeight - 100}px`;
+        box.style.flex = "none";
+        requestAnimationFrame(() => requestAnimationFrame(done));
+    }).observe(box, { subtree: true, childList: true, attributes: true });
+})"""
+
+
+def test_its_log_is_followed_until_somebody_scrolls(cay, me):
+    sandbox(cay, "talker", "sh", "-c", "n=0; while n=$((n+1)); do echo line $n; [ $n -lt 200 ] || sleep .2; done")
+    me.go("sandboxes/default/talker?tab=logs")
+    log, follow = me.page.get_by_role("region", name="Log", exact=True), me.page.get_by_label("Follow the end")
+
+    def last():
+        return max((int(n) for n in re.findall(r"line (\d+)", log.inner_text())), default=0)
+    wait_until(lambda: last() > 200)
+    me.page.evaluate(SHRINK)
+    now = last()
+    wait_until(lambda: last() > now + 10)
+    expect(follow).to_be_checked()
+    log.hover()
+    me.page.mouse.wheel(0, -2000)
+    expect(follow).not_to_be_checked()
+    stays = log.evaluate("(e) => e.scrollTop")
+    foot = me.page.locator(".log-foot")
+    count = foot.inner_text()
+    expect(foot).not_to_have_text(count)
+    assert log.evaluate("(e) => e.scrollTop") == stays
+    follow.check()
+    wait_until(lambda: last() > now + 10)
+    cay.api("DELETE", f"{SANDBOXES}/talker")
+
+
 def test_its_ports(cay, me):
     me.go(f"{BOX}?tab=ports")
     row = me.page.get_by_role("row").filter(has_text="8000")

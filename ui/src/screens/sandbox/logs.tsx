@@ -133,25 +133,39 @@ function LogView(p: ViewProps) {
 	const probe = useRef<HTMLSpanElement>(null);
 	const [view, setView] = useState({ top: 0, height: 400, columns: 120 });
 	const rows = useMemo(() => visuals(p.lines, view.columns, p.wrap, p.times), [p.version, view.columns, p.wrap, p.times]);
-	const latest = useRef({ rows, dropped: p.dropped });
+	const latest = useRef({ rows, dropped: p.dropped, follow: p.follow });
+	const put = useRef(-1); // where the page itself scrolled to last
 	const anchor = useRef({ line: 0, offset: 0 }); // what is at the top, counted from the first line that ever came
-	latest.current = { rows, dropped: p.dropped };
+	latest.current = { rows, dropped: p.dropped, follow: p.follow };
+	const scrollTo = (top: number) => {
+		box.current!.scrollTop = top;
+		put.current = box.current!.scrollTop;
+	};
 	useLayoutEffect(() => {
 		const b = box.current!;
 		const look = () => {
 			const letter = probe.current!.getBoundingClientRect().width / 100 || 8;
 			setView({ top: b.scrollTop, height: b.clientHeight, columns: Math.max(20, Math.floor((b.clientWidth - 24) / letter)) });
 		};
+		const resized = () => {
+			if (latest.current.follow)
+				scrollTo(b.scrollHeight);
+			look();
+		};
 		const scrolled = () => {
 			look();
 			const now = latest.current;
 			const line = now.rows[Math.min(now.rows.length - 1, Math.floor(b.scrollTop / ROW))]?.line ?? 0;
 			anchor.current = { line: line + now.dropped, offset: b.scrollTop - rowOfLine(now.rows, line) * ROW };
+			// The event comes with the next frame, when the box may have another height: only a reader who moves lets go of the end.
+			if (b.scrollTop === put.current)
+				return;
+			put.current = -1;
 			p.setFollow(b.scrollTop + b.clientHeight >= b.scrollHeight - 2 * ROW);
 		};
 		look();
 		b.addEventListener("scroll", scrolled, { passive: true });
-		const size = new ResizeObserver(look);
+		const size = new ResizeObserver(resized);
 		size.observe(b);
 		return () => {
 			b.removeEventListener("scroll", scrolled);
@@ -159,15 +173,11 @@ function LogView(p: ViewProps) {
 		};
 	}, []);
 	useLayoutEffect(() => {
-		const b = box.current!;
-		if (p.follow)
-			b.scrollTop = b.scrollHeight;
-		else
-			b.scrollTop = rowOfLine(rows, anchor.current.line - p.dropped) * ROW + anchor.current.offset;
+		scrollTo(p.follow ? box.current!.scrollHeight : rowOfLine(rows, anchor.current.line - p.dropped) * ROW + anchor.current.offset);
 	}, [rows, p.follow]);
 	useLayoutEffect(() => {
 		if (p.here >= 0)
-			box.current!.scrollTop = Math.max(0, rowOfLine(rows, p.here - p.dropped) * ROW - box.current!.clientHeight / 2);
+			box.current!.scrollTop = Math.max(0, rowOfLine(rows, p.here - p.dropped) * ROW - box.current!.clientHeight / 2); // as a reader would
 	}, [p.here]);
 	const hits = useMemo(() => new Set(p.hits), [p.hits]);
 	const first = Math.max(0, Math.floor(view.top / ROW) - SPARE);
