@@ -45,7 +45,7 @@ function columns(allNamespaces: boolean, menu: (r: Row, at: DOMRect) => void): C
 		{
 			id: "name",
 			title: t.name,
-			width: "1.8fr",
+			width: "2.6fr",
 			by: (r) => r.name,
 			show: (r) => (
 				<span title={r.sandbox && r.name !== r.sandbox.metadata.name ? `${r.name} (${r.sandbox.metadata.name})` : r.name}>
@@ -56,8 +56,8 @@ function columns(allNamespaces: boolean, menu: (r: Row, at: DOMRect) => void): C
 		},
 		allNamespaces && { id: "ns", title: t.namespace, width: "1fr", by: (r) => r.ns, show: (r) => <span title={r.ns}>{r.ns}</span> },
 		{ id: "state", title: t.state, width: "6.2rem", by: (r) => STATES.indexOf(r.state), show: (r) => <StateBadge state={r.state} /> },
-		{ id: "why", title: t.why, width: "3fr", show: (r) => <span title={[r.why.sentence, r.why.fix].filter(Boolean).join("\n")}>{r.spare && r.state === "ready" ? t.spare : r.why.sentence}</span> },
-		{ id: "owner", title: t.owner, width: "1fr", by: (r) => ownerText(r.owner), show: (r) => <span title={ownerText(r.owner)}>{ownerText(r.owner)}</span> },
+		{ id: "why", title: t.why, width: "2.2fr", show: (r) => <span title={[r.why.sentence, r.why.fix].filter(Boolean).join("\n")}>{r.spare && r.state === "ready" ? t.spare : r.why.sentence}</span> },
+		{ id: "owner", title: t.owner, width: "1.4fr", by: (r) => ownerText(r.owner), show: (r) => <span title={ownerText(r.owner)}>{ownerText(r.owner)}</span> },
 		{
 			id: "template",
 			title: t.template,
