@@ -41,6 +41,7 @@ struct question {
 	enum attachment_viewpoint view;
 	enum gate_door door;
 	char **argv, *path, *tool; /* of the deed */
+	bool input;                /* and this */
 	struct json_doc *rule;     /* what "always" would add to the agent; NULL: nothing can */
 	struct client_write write;
 	struct timer *expiry;
@@ -91,7 +92,7 @@ static void question_allow(struct question *n)
 		.ns = n->ns,
 		.sandbox = n->sandbox,
 		.door = n->door,
-		.deed = { (const char *const *)n->argv, n->path, NULL, n->tool },
+		.deed = { (const char *const *)n->argv, n->path, NULL, n->tool, n->input },
 	};
 	const struct standing *s = standing_of(n->gate, n->ns, n->agent);
 	struct err *owes = s ? standing_refuses(n->gate, &ask, n->ns, s) : NULL;
@@ -344,6 +345,7 @@ static struct question *question_new(struct gate *g, const struct access_ask *as
 	n->argv = ask->deed.argv ? strv_copy(ask->deed.argv) : NULL;
 	n->path = xstrdup(ask->deed.path);
 	n->tool = xstrdup(ask->deed.tool);
+	n->input = ask->tty || !ask->input_known || ask->input_len;
 	n->attachment = xstrdup(a->attachment);
 	n->attachment_uid = xstrdup(a->uid);
 	n->session = xstrdup(a->session);

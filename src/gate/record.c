@@ -41,9 +41,11 @@ struct map *records_new(void)
 	return map_new(recorded_free);
 }
 
+/* Those that are gone, whose Pods are still stopping, share one. */
 static struct recorded *recorded_of(struct gate *g, const char *ns, const char *sandbox)
 {
-	autofree char *key = xasprintf("%s/%s", ns, sandbox);
+	autoptr(object) o = client_get(g->client, g->sandbox, ns, sandbox);
+	autofree char *key = o ? xasprintf("%s/%s", ns, sandbox) : xstrdup("");
 	struct recorded *r = map_get(g->records, key);
 
 	if (r)

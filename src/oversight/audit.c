@@ -95,7 +95,8 @@ static void on_stall(void *arg)
 {
 	struct reading *r = arg;
 
-	http_respond_abort(r->v.req);
+	if (r->v.req)
+		http_respond_abort(r->v.req);
 }
 
 /* The answer is complete, and on_ended() is next: what the client has not read yet is the
@@ -189,8 +190,10 @@ static void follow_from(struct reading *r, uint64_t after)
 /* True: the connection takes no more at the moment; it is cut if that lasts. */
 static bool is_full(struct reading *r)
 {
-	if (!http_respond_full(r->v.req))
+	if (!http_respond_full(r->v.req)) {
+		timer_clear(r->stall);
 		return false;
+	}
 	if (!timer_armed(r->stall))
 		timer_set(r->stall, STALL_MS);
 	return true;
@@ -310,9 +313,9 @@ static void on_drain(void *owner)
 {
 	struct reading *r = owner;
 
+	timer_clear(r->stall);
 	if (r->finished || r->busy || !r->begun)
 		return;
-	timer_clear(r->stall);
 	if (r->page)
 		send_page(r);
 	else

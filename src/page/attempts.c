@@ -7,7 +7,8 @@
 /*
  * Wrong codes, counted by the address that they come from. Nobody guesses one; this is so that
  * trying fills no log. A right code is never refused: many people may share an address, and one of
- * them could lock out the others. Addresses beyond the limit are not counted.
+ * them could lock out the others. When too many addresses have tried to be counted, no other has a
+ * try within the minute.
  */
 #define MINUTE ((usec)60 * 1000000)
 
@@ -39,11 +40,10 @@ bool attempts_failed(struct attempts *a, const char *peer, usec now, int *ret_af
 	turn(a, now);
 	http_peer_ip(peer, host);
 	n = (uintptr_t)map_get(a->hosts, host);
-	if (n >= FAILURES_MAX) {
+	if (n >= FAILURES_MAX || (!n && map_len(a->hosts) >= HOSTS_MAX)) {
 		*ret_after = 1 + (int)((MINUTE - (now - a->since)) / 1000000);
 		return false;
 	}
-	if (n || map_len(a->hosts) < HOSTS_MAX)
-		map_put(a->hosts, host, (void *)(n + 1)); /* NOLINT(performance-no-int-to-ptr) */
+	map_put(a->hosts, host, (void *)(n + 1)); /* NOLINT(performance-no-int-to-ptr) */
 	return true;
 }

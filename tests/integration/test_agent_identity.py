@@ -210,6 +210,32 @@ def test_the_end_of_a_key_cuts_what_is_open(cay, boxes, end):
         p.stdout.close()
 
 
+def test_what_an_agent_opened_outlives_its_token_and_what_was_lent_does_not(cay, boxes):
+    """A token of five minutes is renewed by whoever has the key; a narrowed one is all that its bearer has."""
+    agent = Agent(cay, "outlives").enters("mine")
+    whole = agent.mint("--ttl", "20s")
+    lent = narrow(cay, agent.mint("--ttl", "20s"), "--right", "exec", "--right", "read")
+    ps = {}
+    for name, text in (("whole", whole), ("lent", lent)):
+        path = kubeconfig(cay, f"{agent.name}-{name}", {"token": text})
+        ps[name] = subprocess.Popen(["kubectl", "--kubeconfig", path, "exec", "-i", "mine", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, bufsize=1, env=kubectl_env(path))
+        ps[name].stdin.write("in\n")
+        assert ps[name].stdout.readline() == "in\n"
+    ps["lent"].wait(WAIT_S)
+    wait_until(lambda: ask(cay, SELF, whole, "POST", {})[0] == 401)
+    ps["whole"].stdin.write("still\n")
+    assert ps["whole"].stdout.readline() == "still\n"
+    for p in ps.values():
+        p.kill()
+        p.wait()
+        for f in (p.stdin, p.stdout):
+            try:
+                f.close()
+            except BrokenPipeError:
+                pass  # what nobody has read any more
+
+
 def test_a_narrowed_token_names_the_tools_of_mcp_that_it_leaves(cay):
     agent = Agent(cay, "tooler", role="admin")
     text = narrow(cay, agent.mint(), "--tool", "get_*")

@@ -101,6 +101,7 @@ static struct user user_of(struct arena *a, const struct object *agent,
 			  .uid = arena_strdup(a, agent->uid),
 			  .groups = groups,
 			  .expires = t->grant.expires,
+			  .renewed = t->n_blocks == 1,
 			  .extra = extra };
 	char hex[2 * AGENT_KEY_LEN + 1];
 

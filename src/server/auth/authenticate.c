@@ -71,6 +71,7 @@ static struct err *by_text(struct tokens *t, struct call *c, const char *token)
 		return unauthorized(e);
 	c->user = owner.user;
 	c->ends = owner.user.expires;
+	c->renewed = owner.user.renewed;
 	return NULL;
 }
 

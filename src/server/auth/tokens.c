@@ -205,6 +205,7 @@ static void user_of_account(struct arena *a, const struct json *claims, struct u
 		.groups = groups,
 		.sa_ns = arena_strdup(a, ns),
 		.expires = json_get_int(claims, "exp", 0),
+		.renewed = true,
 		.pod_uid = arena_strdup(a, json_get_str(json_get(k8s, "pod"), "uid")),
 	};
 	add_extra(a, claims, ret);

@@ -94,7 +94,7 @@ struct call *call_new(struct calls *calls, struct http_request *req)
 
 int64_t call_end(const struct call *c)
 {
-	return c->user.sa_ns ? 0 : c->ends;
+	return c->renewed ? 0 : c->ends;
 }
 
 struct call *call_ref(struct call *c)

@@ -40,8 +40,9 @@ struct user {
 	const char *const *groups; /* NULL-terminated */
 	const char *sa_ns;         /* the namespace of a service account, else NULL */
 	int64_t expires;           /* when its token does, in seconds since 1970; 0: no token */
-	const char *pod_uid;       /* of the Pod that its token is bound to; NULL: none */
-	const char *by;            /* who asks in this user's name; NULL: the user */
+	bool renewed; /* whoever has the token gets another before it expires, all the time */
+	const char *pod_uid;            /* of the Pod that its token is bound to; NULL: none */
+	const char *by;                 /* who asks in this user's name; NULL: the user */
 	const struct user_extra *extra; /* a key may have several values */
 	size_t n_extra;
 };
@@ -85,6 +86,7 @@ struct call {
 	struct arena *arena;      /* of this request */
 	struct user user;
 	int64_t ends; /* when the credential does, in seconds since 1970; 0: nobody can tell */
+	bool renewed; /* and what it opens goes on, see call_end() */
 	struct route route;
 	const struct kind
 		*kind; /* a reference to route.kind, which may be removed while this waits */
@@ -112,8 +114,8 @@ struct call {
 struct call *call_new(struct calls *calls, struct http_request *req);
 /*
  * When what it opens ends, in seconds since 1970: with its credential. 0: never by itself. Tokens
- * of service accounts are renewed all the time by whoever uses them, and as in Kubernetes nothing
- * ends with the one that it was opened with.
+ * of service accounts and of agents are renewed all the time by whoever uses them, and as in
+ * Kubernetes nothing ends with the one that it was opened with. A narrowed one is not: it was lent.
  */
 int64_t call_end(const struct call *c);
 struct call *call_ref(struct call *c);

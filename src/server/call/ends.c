@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "loop/loop.h"
 
-/* Credentials end by the wall clock, which may be set, and stands still for no sleep of the machine
- * as the timer's does: so it is looked at now and then. */
+/* Credentials end by the wall clock. That may be set, and goes on while the machine sleeps, when
+ * the timer's does not: so it is looked at now and then. */
 enum {
 	LOOK_MS = 10 * 1000,
 };
