@@ -267,18 +267,14 @@ def test_a_large_log_costs_little_memory_and_does_not_hold_the_loop(big):
     assert os.path.getsize(os.path.join(big.data_dir, "audit.log")) > 250 << 20
     lines(big, limit=1)
     before = rss(big)
-    begun = time.monotonic()
     rows, mark = lines(big, limit=500)
-    newest = time.monotonic() - begun
     assert len(rows) == 500 and mark["before"] == rows[0]["n"]
     rows, mark = lines(big, limit=10000)
     assert len(rows) < 10000, "4 MiB are enough for an answer"
     deep, _ = lines(big, before=big.last // 2, limit=5)
     assert [r["n"] for r in deep] == list(range(big.last // 2 - 5, big.last // 2))
-    begun = time.monotonic()
     rows, mark = lines(big, user="nobody")
     assert rows == [] and 0 < mark["before"] < big.last, "64 MiB are enough for an answer"
-    assert newest < time.monotonic() - begun, "the newest are found at the end"
     assert rss(big) - before < 64 << 20
 
 
