@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/cay/cay.h"
+#include "api/proxy_name.h"
 #include "api/view_pod.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -301,19 +302,6 @@ static bool door_of_act(const struct gate_act *act, enum gate_door *ret)
 	return false;
 }
 
-/* The Pod in the name of a proxy: NAME, NAME:PORT or SCHEME:NAME:PORT; malloc'd. */
-static char *pod_of_proxy(const char *name)
-{
-	struct span rest = SPAN(name), first = span_cut(rest, ':', &rest), second;
-
-	if (!rest.p)
-		return xstrdup(name);
-	second = span_cut(rest, ':', &rest);
-	if (!rest.p)
-		return xstrndup(first.p, first.len);
-	return xstrndup(second.p, second.len);
-}
-
 bool agent_attached(struct gate *g, const char *ns, const char *sandbox, const char *agent)
 {
 	const struct standing *s = standing_of(g, ns, agent);
@@ -366,7 +354,7 @@ enum gate_word gate_may(struct gate *g, const char *user, const struct gate_act 
 
 	if (!agent_name_read(user, &who))
 		return GATE_SILENT;
-	pod = str_eq(act->sub, "proxy") ? pod_of_proxy(act->name) : xstrdup(act->name);
+	pod = str_eq(act->sub, "proxy") ? proxy_name_of(act->name) : xstrdup(act->name);
 	if (!door_of_act(act, &door)) {
 		word = may_look(g, &who, act);
 	} else {

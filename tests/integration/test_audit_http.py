@@ -8,7 +8,6 @@ import select
 import socket
 import ssl
 import threading
-import time
 import urllib.parse
 
 import pytest

@@ -4,6 +4,7 @@
 #include "api/cay/visibility.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/proxy_name.h"
 #include "api/view.h"
 #include "api/view_pool.h"
 #include "base/mem.h"
@@ -39,18 +40,6 @@ static const struct object *sandbox_of(const struct objects *os, const char *ns,
 	return sandbox && str_eq(sandbox->uid, owner.uid) ? sandbox : NULL;
 }
 
-/* The Pod in the name of a proxy: NAME, NAME:PORT or SCHEME:NAME:PORT. */
-static const struct object *sandbox_of_proxy(const struct objects *os, const struct act *a)
-{
-	struct span rest = SPAN(a->name), first = span_cut(rest, ':', &rest), second = first;
-	autofree char *pod = NULL;
-
-	if (rest.p && memchr(rest.p, ':', rest.len))
-		second = span_cut(rest, ':', &rest);
-	pod = xstrndup(second.p, second.len);
-	return sandbox_of(os, a->ns, pod);
-}
-
 /* Streams into a Pod can be opened by a get as well, and a log is read from inside. */
 static bool only_reads(const struct act *a)
 {
@@ -79,13 +68,15 @@ static const struct object *used_by(const struct objects *os, const struct act *
 {
 	static const char *const free_to_all[] = { "delete", "deletecollection", VERB_USE, "verify",
 						   NULL };
+	autofree char *pod = NULL;
 	const struct kind *k;
 
 	if (!a->resource || !*a->name || !*a->ns || only_reads(a) || str_in(a->verb, free_to_all))
 		return NULL;
-	if (!*a->group && str_eq(a->plural, "pods"))
-		return str_eq(a->sub, "proxy") ? sandbox_of_proxy(os, a)
-					       : sandbox_of(os, a->ns, a->name);
+	if (!*a->group && str_eq(a->plural, "pods")) {
+		pod = str_eq(a->sub, "proxy") ? proxy_name_of(a->name) : xstrdup(a->name);
+		return sandbox_of(os, a->ns, pod);
+	}
 	k = kind_of(os, a);
 	return k && k != os->agent ? objects_find(os, k, a->ns, a->name) : NULL;
 }

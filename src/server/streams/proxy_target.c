@@ -5,6 +5,7 @@
 #include "api/agents.h"
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/proxy_name.h"
 #include "api/registry.h"
 #include "api/service.h"
 #include "base/arena.h"
@@ -36,19 +37,13 @@ static struct err *bad_request(const struct call *c)
 
 static struct err *read_name(struct call *c, struct asked *ret)
 {
-	struct span rest = SPAN(c->route.name), part[3];
-	size_t n = 0, at;
+	struct proxy_name n;
 
-	while (rest.p && n < ARRAY_LEN(part))
-		part[n++] = span_cut(rest, ':', &rest);
-	at = n == 3;
-	if (rest.p || !part[at].len)
+	if (!proxy_name_read(c->route.name, &n))
 		return bad_request(c);
-	if (at && part[0].len && !span_eq(part[0], "http") && !span_eq(part[0], "https"))
-		return bad_request(c);
-	ret->https = at && span_eq(part[0], "https");
-	ret->name = arena_strndup(c->arena, part[at].p, part[at].len);
-	ret->port = n > 1 ? arena_strndup(c->arena, part[at + 1].p, part[at + 1].len) : "";
+	ret->https = span_eq(n.scheme, "https");
+	ret->name = arena_strndup(c->arena, n.name.p, n.name.len);
+	ret->port = str_or(arena_strndup(c->arena, n.port.p, n.port.len), "");
 	return NULL;
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
 
+#include <string.h>
+
 #include "api/object.h"
+#include "api/proxy_name.h"
 #include "api_test.h"
 #include "kinds.h"
 
@@ -186,4 +189,38 @@ TEST(quantities_compare_by_value)
 	is_true(quantity_equal(json_at(v, 3), json_at(v, 4)));
 	is_false(quantity_equal(json_at(v, 0), json_at(v, 5)));
 	is_false(quantity_equal(json_at(v, 0), NULL));
+}
+
+TEST(the_name_of_a_proxy_has_one_reading)
+{
+	static const struct {
+		const char *text, *scheme, *name, *port; /* name NULL: it is none */
+	} rows[] = {
+		{ "pod", "", "pod", "" },
+		{ "pod:80", "", "pod", "80" },
+		{ "pod:", "", "pod", "" },
+		{ "http:pod:80", "http", "pod", "80" },
+		{ "https:pod:", "https", "pod", "" },
+		{ ":pod:80", "", "pod", "80" },
+		{ "ftp:pod:80" },
+		{ "http:pod:80:1" },
+		{ "::80" },
+		{ ":80" },
+		{ "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *name = proxy_name_of(rows[i].text);
+		struct proxy_name n;
+		bool is = proxy_name_read(rows[i].text, &n);
+
+		eq_int(is, !!rows[i].name);
+		eq_str(name, is ? rows[i].name : rows[i].text);
+		if (!is)
+			continue;
+		eq_int(n.scheme.len, strlen(rows[i].scheme));
+		is_true(!n.scheme.len || span_eq(n.scheme, rows[i].scheme));
+		eq_int(n.port.len, strlen(rows[i].port));
+		is_true(!n.port.len || span_eq(n.port, rows[i].port));
+	}
 }
