@@ -5,8 +5,10 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import urllib.parse
 
 import axe_playwright_python.sync_playwright as axe
@@ -20,6 +22,7 @@ PROGRAM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 SHOTS = os.environ.get("CAY_SHOTS", "")  # a directory for screenshots, or none
+CLOSE_S = 60
 SERIOUS = ("serious", "critical")
 
 # What a page that was taken over would show: elements of tests/page/corpus.py, or their scripts' mark.
@@ -63,13 +66,34 @@ class Chromium:
             pytest.fail("chromium is missing; tools/setup test installs it")
         self.island = Island()
         self.playwright = sync_playwright().start()
-        self.browser = self.playwright.chromium.launch(executable_path=self.island.program(PROGRAM), args=FLAGS)
+        self.browser = self.launch()
         return self
 
     def __exit__(self, *_):
-        self.browser.close()
+        self.close(self.browser)
         self.playwright.stop()
         self.island.close()
+
+    def launch(self):
+        return self.playwright.chromium.launch(executable_path=self.island.program(PROGRAM), args=FLAGS)
+
+    def profile(self, **options):
+        if not self.browser.is_connected():
+            self.browser = self.launch()
+        return self.browser.new_context(**options)
+
+    def close(self, what):
+        """A profile, or the browser. A Chromium that has many tabs to close may wait for one of them forever: that one is killed, and the
+        next visitor gets another."""
+        late = threading.Timer(CLOSE_S, lambda: os.kill(self.island.pid(PROGRAM), signal.SIGKILL))
+        late.start()
+        try:
+            what.close()
+        except PlaywrightError:
+            if self.browser.is_connected():
+                raise
+        finally:
+            late.cancel()
 
 
 class Visitor:
@@ -80,8 +104,9 @@ class Visitor:
         self.base = server if isinstance(server, str) else f"https://127.0.0.1:{server.port}"
         chromium.island.reach(urllib.parse.urlparse(self.base).port, *([] if isinstance(server, str) else [server.router_port]))
         self.expected = [re.compile(e) for e in expected]  # messages of the browser that are no fault, such as a refused request
-        self.context = chromium.browser.new_context(ignore_https_errors=True, color_scheme=color, reduced_motion="reduce",
-                                                    viewport={"width": size[0], "height": size[1]}, accept_downloads=True)
+        self.chromium = chromium
+        self.context = chromium.profile(ignore_https_errors=True, color_scheme=color, reduced_motion="reduce",
+                                        viewport={"width": size[0], "height": size[1]}, accept_downloads=True)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=self.base)
         self.context.add_init_script(WATCH_POLICY)
         self.wrong = []
@@ -187,7 +212,7 @@ class Visitor:
         return self
 
     def close(self):
-        self.context.close()
+        self.chromium.close(self.context)
         return self.wrong
 
 

@@ -35,9 +35,14 @@ class Island:
         """A program that starts another one there."""
         wrapper = os.path.join(self.dir, os.path.basename(path))
         with open(wrapper, "w") as f:
-            f.write(f'#!/bin/sh\nexec nsenter --net={self.ns} {path} "$@"\n')
+            f.write(f'#!/bin/sh\necho $$ >{wrapper}.pid\nexec nsenter --net={self.ns} {path} "$@"\n')
         os.chmod(wrapper, 0o755)
         return wrapper
+
+    def pid(self, path):
+        """Of the program there that was started last."""
+        with open(os.path.join(self.dir, os.path.basename(path) + ".pid")) as f:
+            return int(f.read())
 
     def reach(self, *ports):
         """127.0.0.1:PORT there is 127.0.0.1:PORT here."""
