@@ -82,7 +82,7 @@ void lease_lines_read(const char *text, void (*fn)(void *arg, const struct lease
 
 struct err *lease_file_write(int run_fd, struct buf *text)
 {
-	return file_write_atomic(run_fd, name, buf_head(text), text->len, 0600);
+	return file_replace(run_fd, name, buf_head(text), text->len);
 }
 
 struct err *lease_file_read(int run_fd, char **ret)

@@ -12,6 +12,8 @@ struct limits;
  * Leases as lines of a file in the runtime directory, so that a server that was killed finds them
  * again: connections of sandboxes go on without it. It is ours alone, and gone after a start of the
  * host, like the monotonic clock that it tells the time by.
+ *
+ * Nothing of it is synced: it has to outlive the server, not the host.
  */
 struct lease_line {
 	unsigned place;
