@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
@@ -253,11 +254,15 @@ TEST(leases_are_read_back_as_they_were_written_and_what_is_no_lease_is_left_out)
 	autoptr(limits) m = limits_new(&OF(all));
 	struct read_back back = { .to = m };
 	autofree char *was = NULL, *is = NULL;
+	struct map *unlimited, *limited;
 	autobuf text = { 0 };
 
 	lease(l, "a.example", "203.0.113.2", 10);
 	lease(l, "b.example", "2d00::2", 20);
+	lease_lines_add_pod("uid-2", false, &text);
+	lease_lines_add_pod("uid-1", true, &text);
 	lease_lines_add(7, "uid-1", l, &text);
+	lease_lines_add_pod("uid-3", false, &text);
 	buf_add_str(&text, "7 uid-1 203.0.113.9 10\n" /* no host */
 			   "99999 uid-1 203.0.113.9 10 a.example\n"
 			   "-1 uid-1 203.0.113.9 10 a.example\n"
@@ -270,4 +275,12 @@ TEST(leases_are_read_back_as_they_were_written_and_what_is_no_lease_is_left_out)
 	is = text_of(m);
 	eq_str(was, is);
 	eq_int(limits_next_end(m), 10);
+	unlimited = lease_lines_pods(buf_str(&text), false);
+	limited = lease_lines_pods(buf_str(&text), true);
+	eq_int(map_len(unlimited), 2);
+	is_true(map_has(unlimited, "uid-2") && map_has(unlimited, "uid-3"));
+	eq_int(map_len(limited), 1);
+	is_true(map_has(limited, "uid-1"));
+	map_free(unlimited);
+	map_free(limited);
 }
