@@ -26,7 +26,9 @@
 
 /*
  * A table by place of the pool. A Pod that comes or goes changes its row, what the judge says
- * changes all rows; either brings new rules, with a pause between one set of them and the next.
+ * changes all rows; either brings new rules, with a pause between one set of them and the next. The
+ * pause is for what sandboxes cause themselves, leases and their ends. What somebody takes away
+ * from one of them does not wait for it.
  *
  * Of a Pod that outlives its Sandbox the judge knows nothing. Then its row says what it was, and so
  * there are rules as long as there are such Pods that were limited. After a start the file of
@@ -56,6 +58,7 @@ struct reach {
 	struct limits *limits[POOL_SIZE]; /* those of rows, borrowed */
 	size_t n_limited;
 	bool stale; /* the rules may be others now */
+	bool less;  /* a sandbox has lost something: the new rules do not wait */
 	struct bytes *rules;
 	unsigned number, in_force;
 	struct list waits;
@@ -84,9 +87,10 @@ static void row_limit(struct reach *r, unsigned place, const struct capabilities
 	struct row *row = &r->rows[place];
 
 	if (row->limits) {
-		limits_set(row->limits, c);
+		r->less |= limits_set(row->limits, c);
 		return;
 	}
+	r->less |= r->free[place];
 	row->limits = limits_new(c);
 	r->limits[place] = row->limits;
 	r->free[place] = false;
@@ -122,6 +126,7 @@ static void row_judge(struct reach *r, unsigned place)
 	struct row *row = &r->rows[place];
 	autoptr(arena) a = arena_new();
 	struct standing_host h = { r, row->pod };
+	bool known = row->limits; /* a new row has had nothing yet */
 	struct capabilities c;
 
 	switch (r->judge.limits(r->judge.arg, row->pod, a, &c)) {
@@ -130,7 +135,7 @@ static void row_judge(struct reach *r, unsigned place)
 		break;
 	case REACH_LIMITED:
 		row_limit(r, place, &c);
-		limits_judge(row->limits, host_stands, &h);
+		r->less |= limits_judge(row->limits, host_stands, &h) && known;
 		break;
 	case REACH_UNKNOWN:
 		if (!r->free[place])
@@ -151,8 +156,10 @@ static void row_set(struct reach *r, unsigned place, struct object *pod)
 {
 	struct row *row = &r->rows[place];
 
-	if (row->pod && !str_eq(row->pod->uid, pod->uid))
+	if (row->pod && !str_eq(row->pod->uid, pod->uid)) {
 		row_clear(r, place); /* somebody else's leases */
+		r->less = true;
+	}
 	if (!row->pod)
 		r->free[place] = was_free(r, pod);
 	object_unref(row->pod);
@@ -275,7 +282,7 @@ static void on_load(void *arg)
 	usec start = clock_mono(), rest = r->rest_until - start;
 	unsigned before = r->number;
 
-	if (rest > 0 && r->stale) {
+	if (rest > 0 && r->stale && !r->less) {
 		if (!timer_armed(r->load_later))
 			timer_set(r->load_later, (uint64_t)rest / 1000 + 1);
 		waits_end(r);
@@ -283,7 +290,7 @@ static void on_load(void *arg)
 	}
 	if (r->stale)
 		make_rules(r);
-	r->stale = false;
+	r->stale = r->less = false;
 	number_waits(r);
 	set_lease_timer(r);
 	if (r->number != before) {

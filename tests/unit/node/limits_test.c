@@ -104,6 +104,33 @@ TEST(a_lease_ends_with_its_time_its_place_and_its_verdict)
 	eq_int(limits_next_end(l), 0);
 }
 
+TEST(whether_something_is_taken_away_is_told)
+{
+	const struct egress two[] = { PLACE("a.example", 80, 443), PLACE("203.0.113.7", 80) };
+	const struct egress turned[] = { PLACE("203.0.113.7", 80), PLACE("a.example", 443, 80) };
+	const struct egress three[] = { PLACE("203.0.113.7", 80), PLACE("a.example", 443, 22, 80),
+					HTTPS_OF("*") };
+	const struct egress fewer_ports[] = { PLACE("a.example", 80), PLACE("203.0.113.7", 80) };
+	const struct egress one[] = { PLACE("a.example", 80) };
+	autoptr(limits) l = limits_new(&OF(two));
+
+	is_false(limits_set(l, &OF(two)));
+	is_false(limits_set(l, &OF(turned)));
+	is_false(limits_set(l, &OF(three)));
+	is_true(limits_set(l, &OF(two)));
+	is_true(limits_judge(l, is_a, NULL));  /* the address is shut */
+	is_false(limits_judge(l, is_a, NULL)); /* as it was */
+	is_false(limits_set(l, &OF(turned)));
+	is_false(limits_judge(l, is_a, NULL));
+	is_true(limits_set(l, &OF(fewer_ports)));
+	is_true(limits_set(l, &OF(one)));
+	is_true(limits_set(l, &(struct capabilities){ 0 }));
+	is_false(limits_set(l, &(struct capabilities){ 0 }));
+	is_false(limits_set(l, &OF(two)));
+	lease(l, "b.example", "203.0.113.2", 10);
+	is_true(limits_judge(l, is_a, NULL));
+}
+
 TEST(the_lease_that_ends_first_makes_room)
 {
 	const struct egress all[] = { HTTPS_OF("*") };

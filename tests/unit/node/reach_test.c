@@ -7,6 +7,7 @@
 
 #include "api/cay/capability.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/ip.h"
 #include "base/str.h"
 #include "kinds.h"
@@ -28,6 +29,8 @@ struct world {
 	int run_fd;
 	bool any, gone; /* gone: every Sandbox */
 	size_t n_places;
+	unsigned n_loads;
+	usec last, pause; /* when rules were loaded; since the ones before */
 	struct bytes *rules;
 };
 
@@ -59,7 +62,11 @@ static void refused(void *arg unused, const struct object *pod unused, const cha
 static void load(void *arg, struct bytes *rules, unsigned number)
 {
 	struct world *w = arg;
+	usec now = clock_mono();
 
+	w->pause = now - w->last;
+	w->last = now;
+	w->n_loads++;
 	w->rules = rules;
 	reach_in_force(w->reach, number);
 }
@@ -139,9 +146,47 @@ static void judge_anew(struct world *w)
 	turn(&w->rig);
 }
 
+static void on_leased(struct reach_wait *w unused)
+{
+}
+
+static void lease(struct world *w, const char *name, const char *host, const char *addr)
+{
+	struct reach_wait wait = { .done = on_leased };
+	struct ip ip;
+
+	is_true(ip_parse(addr, &ip));
+	is_true(reach_lease(w->reach, place_of(w, name),
+			    &(struct reach_found){ .host = host, .addrs = &ip, .n = 1 }, &wait));
+	turn(&w->rig);
+	reach_wait_cancel(&wait);
+}
+
 static bool is_open(const struct world *w, const char *addr)
 {
 	return w->rules && strstr(w->rules->data, addr);
+}
+
+TEST(what_is_taken_from_a_sandbox_does_not_wait_and_its_own_lookups_do)
+{
+	struct world w;
+
+	open_world(&w);
+	run(&w, "l1");
+	run(&w, "l2");
+	until(&w.rig, reach_number(w.reach) > 0 && is_open(&w, "set limited"));
+	lease(&w, "l1", "a.example", "203.0.113.1");
+	until(&w.rig, is_open(&w, "203.0.113.1"));
+	lease(&w, "l1", "b.example", "203.0.113.2");
+	until(&w.rig, is_open(&w, "203.0.113.2"));
+	is_true(w.pause >= 50 * 1000);
+	lease(&w, "l2", "a.example", "203.0.113.3"); /* now there is a pause again, or will be */
+	w.n_places = 1;
+	judge_anew(&w);
+	is_false(is_open(&w, "203.0.113.2"));
+	is_true(is_open(&w, "203.0.113.1"));
+	is_true(is_open(&w, "203.0.113.3"));
+	close_world(&w);
 }
 
 TEST(a_pod_that_outlives_its_sandbox_stays_as_limited_as_it_was)
