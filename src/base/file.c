@@ -117,6 +117,21 @@ struct err *file_write_atomic(int dirfd, const char *path, const void *data, siz
 	return sync_parent(dirfd, path);
 }
 
+struct err *file_replace(int dirfd, const char *path, const void *data, size_t len)
+{
+	autofree char *beside = xasprintf("%s.new", path);
+	autoclose fd =
+		openat(dirfd, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct err *e;
+
+	if (fd < 0)
+		return err_sys(errno, "create %s", beside);
+	e = fd_write_all(fd, data, len);
+	if (!e && renameat(dirfd, beside, dirfd, path) < 0)
+		e = err_sys(errno, "rename %s", beside);
+	return e;
+}
+
 struct err *file_write(int dirfd, const char *path, const char *text)
 {
 	autoclose fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

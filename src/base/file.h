@@ -24,6 +24,9 @@ must_use struct err *file_read(int dirfd, const char *path, size_t max, char **r
  */
 must_use struct err *file_write_atomic(int dirfd, const char *path, const void *data, size_t len,
 				       mode_t mode);
+/* The same without waiting for a disk, and for the owner alone: for what need not outlive the
+ * host's run. Nobody else writes there meanwhile. */
+must_use struct err *file_replace(int dirfd, const char *path, const void *data, size_t len);
 /* For /proc, cgroups. */
 must_use struct err *file_write(int dirfd, const char *path, const char *text);
 must_use struct err *file_mkdirs(const char *path, mode_t mode);

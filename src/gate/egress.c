@@ -14,6 +14,9 @@
  * parents and its team's policy: one that has no business outside shuts it for all of them. While
  * nobody is attached to it, a sandbox that was made for an agent stays within what that one may
  * reach: what it left behind there runs on. A sandbox without agents goes by NetworkPolicies alone.
+ *
+ * All of that is about Sandboxes that are there. Of a Pod that outlives its Sandbox nobody can say
+ * here whose it was: who asks has to remember (gate_sandbox_stays()).
  */
 static const struct capabilities nothing = {
 	.credentials = (const char *const[]){ NULL },
@@ -110,6 +113,26 @@ void gate_egress(struct gate *g, const char *ns, const char *sandbox, struct are
 bool gate_limits_any(const struct gate *g)
 {
 	return g->n_sessions || g->n_labelled;
+}
+
+/* A claim that is gone takes its Sandbox with it. Whoever has got the name of one of them since is
+ * somebody else. */
+bool gate_sandbox_stays(struct gate *g, const struct object *pod)
+{
+	struct owner_view owner = owner_view_of(pod);
+	autoptr(object) sandbox = NULL;
+	autoptr(object) claim = NULL;
+
+	if (owner.type != OWNER_SANDBOX)
+		return false;
+	sandbox = client_get(g->client, g->sandbox, pod->ns, owner.name);
+	if (!sandbox || object_deleting(sandbox) || !str_eq(sandbox->uid, owner.uid))
+		return false;
+	owner = owner_view_of(sandbox);
+	if (owner.type != OWNER_CLAIM)
+		return true;
+	claim = client_get(g->client, g->claim, pod->ns, owner.name);
+	return claim && !object_deleting(claim) && str_eq(claim->uid, owner.uid);
 }
 
 char *gate_sandbox_of(const struct object *pod)

@@ -140,6 +140,8 @@ bool gate_tracks(struct gate *g, const struct gate_pod *p);
 
 /* Whether any sandbox may be limited: a session goes on, or one was made for an agent. */
 bool gate_limits_any(const struct gate *g);
+/* Whether the Pod has a Sandbox, by its uid, that is neither being deleted nor about to be. */
+bool gate_sandbox_stays(struct gate *g, const struct object *pod);
 /* The Sandbox of a Pod, malloc'd; NULL: none. */
 char *gate_sandbox_of(const struct object *pod);
 

@@ -47,17 +47,17 @@ static bool limits_any(void *arg)
 	return gate_limits_any(arg);
 }
 
-static bool limits_of(void *arg, const struct object *pod, struct arena *a,
-		      struct capabilities *ret)
+static enum reach_state limits_of(void *arg, const struct object *pod, struct arena *a,
+				  struct capabilities *ret)
 {
 	autofree char *sandbox = gate_sandbox_of(pod);
 	struct gate_egress e;
 
-	if (!sandbox)
-		return false;
+	if (!sandbox || !gate_sandbox_stays(arg, pod))
+		return REACH_UNKNOWN;
 	gate_egress(arg, pod->ns, sandbox, a, &e);
 	*ret = e.capabilities;
-	return e.limited && !e.capabilities.all_egress;
+	return e.limited && !e.capabilities.all_egress ? REACH_LIMITED : REACH_FREE;
 }
 
 struct lookup {
@@ -119,7 +119,7 @@ static void host_refused(void *arg, const struct object *pod, const char *host)
 {
 	autofree char *sandbox = gate_sandbox_of(pod);
 
-	if (sandbox)
+	if (sandbox && gate_sandbox_stays(arg, pod)) /* its name may be another one's by now */
 		gate_refused(arg, &(struct gate_way_out){
 					  .ns = pod->ns, .sandbox = sandbox, .host = host });
 }

@@ -14,12 +14,14 @@ import pytest
 
 from cay_local import wait_until
 from conftest import needs_root
-from gate_kit import CAY, agent, attach, box, decide, delete, open_questions, patch, question, session
+from gate_kit import CAY, SANDBOXES, agent, attach, box, decide, delete, open_questions, patch, question, session
 from internet import Network, serve_names, sh
 
 number = itertools.count()
 PODS = "/api/v1/namespaces/default/pods"
-# Connects to each host and port; a lookup that fails is told apart from a connection that does.
+KNOCKED = (9, 10, 11)  # ports at which datagrams are counted
+# Connects to each host and port; a lookup that fails is told apart from a connection that does, and one that is cut at once, as limits do
+# it, from one to which nothing answers.
 TRY = """
 import socket, sys
 for target in sys.argv[2:]:
@@ -30,8 +32,10 @@ for target in sys.argv[2:]:
         print('waits' if e.errno == socket.EAI_AGAIN else 'no name'); continue
     try:
         socket.create_connection(a[0][4], timeout=float(sys.argv[1])).close(); print('reached')
-    except OSError as e:
+    except (ConnectionRefusedError, ConnectionResetError):
         print('shut')
+    except TimeoutError:
+        print('silent')
 """
 # A conversation that goes on: says something each time that a line comes in, and what became of that.
 TALK = """
@@ -67,6 +71,19 @@ for n in range(10**9):
     if n % 1000 == 0:
         open('/tmp/knocked', 'w').write(str(n // 1000))
 """
+# Datagrams to each port in turn, even after it was told to end; a file says how often all were tried.
+LINGER = """
+import signal, socket, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+s = socket.socket(type=socket.SOCK_DGRAM)
+for n in range(10**9):
+    for port in sys.argv[2:]:
+        try:
+            s.sendto(b'x', (sys.argv[1], int(port)))
+        except OSError:
+            pass
+    open('/tmp/knocked', 'w').write(str(n)); time.sleep(0.005)
+"""
 ECHO = """
 import socketserver
 class Echo(socketserver.BaseRequestHandler):
@@ -86,12 +103,13 @@ class World:
             f.write(f"nameserver {self.net.ip}\n")
 
     def count_knocks(self):
-        for command in ("add table ip count", "add chain ip count in { type filter hook prerouting priority 0; }", "add rule ip count in udp dport 9 counter"):
+        for command in ("add table ip count", "add chain ip count in { type filter hook prerouting priority 0; }",
+                        *(f"add rule ip count in udp dport {port} counter" for port in KNOCKED)):
             self.net.run("nft", command)
 
-    def knocks(self):
+    def knocks(self, port=9):
         rules = json.loads(self.net.run("nft", "-j", "list", "chain", "ip", "count", "in"))["nftables"]
-        return next(e["counter"]["packets"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e)
+        return [e["counter"]["packets"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e][KNOCKED.index(port)]
 
     def asked(self):
         return {line.split()[1] for line in open(self.log).read().splitlines()}
@@ -146,7 +164,8 @@ def shrink(cay, name, *places):
     patch(cay, "agents", name, {"spec": {"capabilities": {"egress": list(places)}}})
 
 
-def reach(cay, sandbox, *targets, timeout=1):
+def reach(cay, sandbox, *targets, timeout=30):
+    """timeout: after which nothing is taken for an answer. It is short only where none is awaited."""
     out = cay.kubectl("exec", sandbox, "--", "python3", "-c", TRY, str(timeout), *targets).stdout.splitlines()
     return out[0] if len(targets) == 1 else out
 
@@ -229,7 +248,7 @@ def test_addresses_can_be_places(cay, world, name):
 def test_a_name_with_a_private_address_opens_nothing(cay, world, name):
     may(cay, name, *web("inside.example", ports=[80]))
     wait_until(lambda: reach(cay, name, "other.example:443") == "no name")
-    assert reach(cay, name, "inside.example:80") == "shut"
+    assert reach(cay, name, "inside.example:80", timeout=2) == "silent"
     assert "10.0.0.1" not in json.dumps(elements(cay, "leases"))
 
 
@@ -380,3 +399,78 @@ def test_a_sandbox_that_starts_anew_is_limited_from_its_first_packet(cay, world,
     wait_until(lambda: int(cay.kubectl("exec", knocker, "--", "cat", "/tmp/knocked", check=False).stdout or 0) > 3
                and cay.api("GET", f"{PODS}/{knocker}")["metadata"]["uid"] != old)
     assert world.knocks() == before
+
+
+def linger(cay, world, name, *ports, **labels):
+    """A sandbox that goes on for ten minutes after it was deleted, and knocks at these ports all the time."""
+    cay.api("POST", SANDBOXES, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": name, "labels": labels}, "spec": {"podTemplate": {"spec": {
+        "terminationGracePeriodSeconds": 600,
+        "containers": [{"name": "main", "image": "host", "command": ["python3", "-c", LINGER, world.net.ip, *map(str, ports)]}]}}}})
+    cay.wait_ready(SANDBOXES, name)
+
+
+def goes_on(cay, *names):
+    """Waits until each has tried all of its ports again, several times."""
+    def tried(name):
+        return int(cay.kubectl("exec", name, "--", "cat", "/tmp/knocked", check=False).stdout or 0)
+
+    for name in names:
+        before = wait_until(lambda name=name: tried(name))
+        wait_until(lambda name=name, before=before: tried(name) > before + 50)
+
+
+def is_deleted(cay, name, propagation):
+    """What kubectl delete --cascade does: the Sandbox is gone or is going, and its Pod has time left, or is nobody's."""
+    sandboxes = {s["metadata"]["name"]: "deletionTimestamp" in s["metadata"] for s in cay.api("GET", SANDBOXES)["items"]}
+    pod = cay.api("GET", f"{PODS}/{name}")["metadata"]
+    return (sandboxes.get(name) if propagation == "Foreground" else name not in sandboxes) and (
+        "ownerReferences" not in pod if propagation == "Orphan" else "deletionTimestamp" in pod)
+
+
+def test_what_outlives_its_sandbox_reaches_no_more_than_before(module_instance, world):
+    """Whether it was limited by a label or by an attachment, whatever becomes of the server, and whoever gets its name."""
+    c = module_instance("--resolv-conf", world.conf)
+    ends = {"made": "Background", "slow": "Foreground", "left": "Orphan", "lent": "Background", "plain": "Background"}
+    limited = [name for name in ends if name != "plain"]
+    agent(c, "made", capabilities={"egress": web(world.net.ip, ports=[10])})
+    for name in ("made", "slow", "left"):
+        linger(c, world, name, 9, 10, **{"cay.dev/agent": "made"})
+    linger(c, world, "lent", 9)
+    may(c, "lent", sandbox="lent")
+    linger(c, world, "plain", 11)
+    ip = {name: c.api("GET", f"{PODS}/{name}")["status"]["podIP"] for name in ends}
+    wait_until(lambda: set(elements(c, "free")) == {ip["plain"]} and set(elements(c, "limited")) == {ip[name] for name in limited})
+    shut, allowed = world.knocks(9), world.knocks(10)
+    goes_on(c, *ends)
+    assert world.knocks(9) == shut and world.knocks(10) > allowed, "it is not limited, or has no place"
+
+    for name, propagation in ends.items():
+        c.api("DELETE", f"{SANDBOXES}/{name}", {"propagationPolicy": propagation})
+        wait_until(lambda name=name, propagation=propagation: is_deleted(c, name, propagation))
+    delete(c, "sessions", "lent")
+    wait_until(lambda: not c.api("GET", f"{CAY}/sessions")["items"] and not c.api("GET", f"{CAY}/attachments")["items"])
+    delete(c, "agents", "made")
+
+    def still_shut():
+        free = world.knocks(11)
+        goes_on(c, *ends)
+        assert world.knocks(9) == shut, "what was never allowed is reached"
+        assert elements(c, "free") == [ip["plain"]] and set(elements(c, "limited")) == {ip[name] for name in limited}
+        assert world.knocks(11) > free, "whoever was never limited is shut"
+
+    still_shut()
+    c.kill()
+    c.start()
+    still_shut()
+    anew = [name for name, propagation in ends.items() if propagation == "Background"]
+    for name in anew:  # its Pod cannot be made before the other one has gone
+        c.api("POST", SANDBOXES, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": name}, "spec": {"podTemplate": {"spec": {
+            "containers": [{"name": "main", "image": "host", "command": ["sleep", "infinity"]}]}}}})
+    agent(c, "other", capabilities={"egress": []})
+    session(c, "other", "other")  # every sandbox is judged anew
+    still_shut()
+    delete(c, "sessions", "other")
+    c.kubectl("delete", "pod", *ends, "--grace-period=0", "--force")
+    for name in anew:
+        c.wait_ready(SANDBOXES, name)
+    wait_until(lambda: not any(e.get("chain", {}).get("name") == "limits" for e in table(c)))

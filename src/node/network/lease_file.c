@@ -2,15 +2,20 @@
 #include "node/network/lease_file.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "node/host/instance.h"
 #include "node/network/limits.h"
 
 /*
+ *   limited UID
+ *   free UID
  *   PLACE UID ADDRESS UNTIL HOST
  */
 enum {
@@ -18,6 +23,7 @@ enum {
 	TEXT_MAX = 16 * 1024 * 1024,
 };
 static const char name[] = "leases";
+static const char *const heads[] = { "free ", "limited " }; /* by whether it is limited */
 
 struct writing {
 	unsigned place;
@@ -39,6 +45,23 @@ void lease_lines_add(unsigned place, const char *uid, const struct limits *l, st
 	struct writing w = { place, uid, out };
 
 	limits_each(l, add_line, &w);
+}
+
+void lease_lines_add_pod(const char *uid, bool limited, struct buf *out)
+{
+	buf_printf(out, "%s%s\n", heads[limited], uid);
+}
+
+struct map *lease_lines_pods(const char *text, bool limited)
+{
+	autofree char *copy = xstrdup(text);
+	struct map *uids = map_new(NULL);
+	char *rest = NULL;
+
+	for (char *at = strtok_r(copy, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest))
+		if (str_starts(at, heads[limited]))
+			map_put(uids, at + strlen(heads[limited]), uids);
+	return uids;
 }
 
 static bool read_number(const char *text, int64_t max, int64_t *ret)
@@ -82,7 +105,12 @@ void lease_lines_read(const char *text, void (*fn)(void *arg, const struct lease
 
 struct err *lease_file_write(int run_fd, struct buf *text)
 {
-	return file_write_atomic(run_fd, name, buf_head(text), text->len, 0600);
+	return file_replace(run_fd, name, buf_head(text), text->len);
+}
+
+void lease_file_remove(int run_fd)
+{
+	(void)unlinkat(run_fd, name, 0); /* if it stays, some reach less than they could */
 }
 
 struct err *lease_file_read(int run_fd, char **ret)

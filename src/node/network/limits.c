@@ -121,11 +121,15 @@ static void count(struct limits *l, struct lease *e)
 	l->n_elements += 2 * e->n_ports;
 }
 
-static void keep_leases(struct limits *l, bool (*keep)(void *arg, const char *host), void *arg)
+/* Whether one went. */
+static bool keep_leases(struct limits *l, bool (*keep)(void *arg, const char *host), void *arg)
 {
+	size_t before = l->n_leases;
+
 	for (size_t i = l->n_leases; i-- > 0;)
 		if (!keep(arg, l->leases[i].host))
 			drop_lease(l, i);
+	return l->n_leases < before;
 }
 
 static bool has_place(void *arg, const char *host)
@@ -135,13 +139,49 @@ static bool has_place(void *arg, const char *host)
 	return limits_ports(arg, host, ports);
 }
 
-void limits_set(struct limits *l, const struct capabilities *c)
+static bool has_port(const struct place *p, uint16_t port)
 {
-	arena_free(l->arena);
+	for (size_t i = 0; i < p->n_ports; i++)
+		if (p->ports[i] == port)
+			return true;
+	return false;
+}
+
+/* Goes on as the old place of the same host was judged. True: it has all of its ports. */
+static bool succeeds(struct place *p, const struct place *old)
+{
+	if (!str_eq(p->host, old->host))
+		return false;
+	p->shut = old->shut;
+	for (size_t i = 0; i < old->n_ports; i++)
+		if (!has_port(p, old->ports[i]))
+			return false;
+	return true;
+}
+
+/* at: where it was. Mostly nothing has changed, and it still is there. */
+static bool has_successor(struct limits *l, const struct place *old, size_t at)
+{
+	for (size_t i = 0; i < l->n_places; i++)
+		if (succeeds(&l->places[(at + i) % l->n_places], old))
+			return true;
+	return false;
+}
+
+bool limits_set(struct limits *l, const struct capabilities *c)
+{
+	autoptr(arena) old = l->arena;
+	const struct place *places = l->places;
+	size_t n_places = l->n_places;
+	bool less = false;
+
 	read_places(l, c);
-	keep_leases(l, has_place, l);
+	for (size_t i = 0; i < n_places; i++)
+		less |= !has_successor(l, &places[i], i);
+	(void)keep_leases(l, has_place, l); /* one that goes had a place that did */
 	for (size_t i = 0; i < l->n_leases; i++)
 		count(l, &l->leases[i]);
+	return less;
 }
 
 static bool needs_no_name(const char *host)
@@ -151,12 +191,18 @@ static bool needs_no_name(const char *host)
 	return str_eq(host, "*") || ip_parse(host, &ip);
 }
 
-void limits_judge(struct limits *l, bool (*stands)(void *arg, const char *host), void *arg)
+bool limits_judge(struct limits *l, bool (*stands)(void *arg, const char *host), void *arg)
 {
-	for (size_t i = 0; i < l->n_places; i++)
-		l->places[i].shut =
-			needs_no_name(l->places[i].host) && !stands(arg, l->places[i].host);
-	keep_leases(l, stands, arg);
+	bool less = false;
+
+	for (size_t i = 0; i < l->n_places; i++) {
+		struct place *p = &l->places[i];
+		bool shut = needs_no_name(p->host) && !stands(arg, p->host);
+
+		less |= shut && !p->shut;
+		p->shut = shut;
+	}
+	return keep_leases(l, stands, arg) || less;
 }
 
 static size_t first_to_end(const struct limits *l)

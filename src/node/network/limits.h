@@ -32,11 +32,12 @@ enum {
 struct limits *limits_new(const struct capabilities *c);
 void limits_free(struct limits *l);
 AUTOPTR(limits)
-/* Other places; leases of names that none of them has end. */
-void limits_set(struct limits *l, const struct capabilities *c);
+/* Other places; leases of names that none of them has end. True: a place, or a port of one, that it
+ * had is not among them. */
+bool limits_set(struct limits *l, const struct capabilities *c);
 /* Ends leases of hosts that do not stand, and shuts places that can be reached without a name: an
- * address, and "*", which stands for no host in particular. */
-void limits_judge(struct limits *l, bool (*stands)(void *arg, const char *host), void *arg);
+ * address, and "*", which stands for no host in particular. True: any of these was open. */
+bool limits_judge(struct limits *l, bool (*stands)(void *arg, const char *host), void *arg);
 
 /* The ports that are open at a host; 0: it is in no place. host: a name or an address. */
 size_t limits_ports(const struct limits *l, const char *host, uint16_t ret[LIMITS_PORTS_MAX]);

@@ -6,11 +6,13 @@
 #include "api/cay/capability.h"
 #include "api/object.h"
 #include "api/registry.h"
+#include "api/view.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/str.h"
@@ -24,7 +26,13 @@
 
 /*
  * A table by place of the pool. A Pod that comes or goes changes its row, what the judge says
- * changes all rows; either brings new rules, with a pause between one set of them and the next.
+ * changes all rows; either brings new rules, with a pause between one set of them and the next. The
+ * pause is for what sandboxes cause themselves, leases and their ends. What somebody takes away
+ * from one of them does not wait for it.
+ *
+ * Of a Pod that outlives its Sandbox the judge knows nothing. Then its row says what it was, and so
+ * there are rules as long as there are such Pods that were limited. After a start the file of
+ * leases says it; a Pod of a Sandbox that is not in there is not taken for one that was free.
  */
 enum {
 	SHARE = 10, /* making rules takes at most one part in so many of the loop's time */
@@ -43,12 +51,14 @@ struct reach {
 	const struct kind *pods;
 	struct client_watch *watch;
 	bool any; /* somebody may be limited */
+	/* Uids of Pods, as the file has them. NULL: there was none, or it has been dealt with. */
+	struct map *were_free, *were_limited;
 	struct row rows[POOL_SIZE];
 	bool free[POOL_SIZE];
 	struct limits *limits[POOL_SIZE]; /* those of rows, borrowed */
 	size_t n_limited;
-	bool saved; /* there is a file of leases */
 	bool stale; /* the rules may be others now */
+	bool less;  /* a sandbox has lost something: the new rules do not wait */
 	struct bytes *rules;
 	unsigned number, in_force;
 	struct list waits;
@@ -77,9 +87,10 @@ static void row_limit(struct reach *r, unsigned place, const struct capabilities
 	struct row *row = &r->rows[place];
 
 	if (row->limits) {
-		limits_set(row->limits, c);
+		r->less |= limits_set(row->limits, c);
 		return;
 	}
+	r->less |= r->free[place];
 	row->limits = limits_new(c);
 	r->limits[place] = row->limits;
 	r->free[place] = false;
@@ -98,31 +109,61 @@ static bool host_stands(void *arg, const char *host)
 	return h->r->judge.stands(h->r->judge.arg, h->pod, host);
 }
 
-/* What the judge says of the Pod now. */
-static void row_judge(struct reach *r, unsigned place)
+static void row_open(struct reach *r, unsigned place)
 {
 	struct row *row = &r->rows[place];
-	autoptr(arena) a = arena_new();
-	struct standing_host h = { r, row->pod };
-	struct capabilities c;
 
-	if (r->judge.limits(r->judge.arg, row->pod, a, &c)) {
-		row_limit(r, place, &c);
-		limits_judge(row->limits, host_stands, &h);
-		return;
-	}
 	r->n_limited -= row->limits != NULL;
 	limits_free(take(row->limits));
 	r->limits[place] = NULL;
 	r->free[place] = true;
 }
 
+/* What the judge says of the Pod now. */
+static void row_judge(struct reach *r, unsigned place)
+{
+	static const struct capabilities nothing;
+	struct row *row = &r->rows[place];
+	autoptr(arena) a = arena_new();
+	struct standing_host h = { r, row->pod };
+	bool known = row->limits; /* a new row has had nothing yet */
+	struct capabilities c;
+
+	switch (r->judge.limits(r->judge.arg, row->pod, a, &c)) {
+	case REACH_FREE:
+		row_open(r, place);
+		break;
+	case REACH_LIMITED:
+		row_limit(r, place, &c);
+		r->less |= limits_judge(row->limits, host_stands, &h) && known;
+		break;
+	case REACH_UNKNOWN:
+		if (!r->free[place])
+			row_limit(r, place, &nothing);
+		break;
+	}
+}
+
+/* Of a Pod that has no row yet. If its Sandbox is gone already, nobody has judged it. */
+static bool was_free(const struct reach *r, const struct object *pod)
+{
+	if (owner_view_of(pod).type != OWNER_SANDBOX)
+		return !r->were_limited || !map_has(r->were_limited, pod->uid);
+	return r->were_free ? map_has(r->were_free, pod->uid) : !r->any;
+}
+
 static void row_set(struct reach *r, unsigned place, struct object *pod)
 {
-	if (r->rows[place].pod && !str_eq(r->rows[place].pod->uid, pod->uid))
+	struct row *row = &r->rows[place];
+
+	if (row->pod && !str_eq(row->pod->uid, pod->uid)) {
 		row_clear(r, place); /* somebody else's leases */
-	object_unref(r->rows[place].pod);
-	r->rows[place].pod = object_ref(pod);
+		r->less = true;
+	}
+	if (!row->pod)
+		r->free[place] = was_free(r, pod);
+	object_unref(row->pod);
+	row->pod = object_ref(pod);
 	row_judge(r, place);
 }
 
@@ -156,7 +197,8 @@ static void make_rules(struct reach *r)
 	r->number++;
 }
 
-/* Before the rules are in force: a lease that is in the filter is in the file. */
+/* Before the rules are in force: a lease that is in the filter is in the file, and a Pod that is
+ * limited is not in the file as one that is not. */
 static void save_leases(struct reach *r)
 {
 	autobuf text = { 0 };
@@ -164,12 +206,16 @@ static void save_leases(struct reach *r)
 
 	if (r->spec.run_fd < 0)
 		return;
-	for (unsigned i = 0; i < POOL_SIZE; i++)
+	if (!r->any) {
+		lease_file_remove(r->spec.run_fd);
+		return;
+	}
+	for (unsigned i = 0; i < POOL_SIZE; i++) {
+		if (r->rows[i].pod)
+			lease_lines_add_pod(r->rows[i].pod->uid, r->limits[i], &text);
 		if (r->limits[i])
 			lease_lines_add(i, r->rows[i].pod->uid, r->limits[i], &text);
-	if (!text.len && !r->saved)
-		return;
-	r->saved = true;
+	}
 	e = lease_file_write(r->spec.run_fd, &text);
 	if (e)
 		log_warn("leases cannot be kept, going on; after a start of the server sandboxes "
@@ -191,19 +237,6 @@ static void restore_lease(void *arg, const struct lease_line *line)
 	    !r->judge.stands(r->judge.arg, r->rows[line->place].pod, line->host))
 		return;
 	(void)limits_lease(l, line->host, &line->ip, MIN(line->until, now + lease_us));
-}
-
-static void restore_leases(struct reach *r)
-{
-	autofree char *text = NULL;
-	struct err *e = r->spec.run_fd < 0 ? NULL : lease_file_read(r->spec.run_fd, &text);
-
-	if (text)
-		lease_lines_read(text, restore_lease, r);
-	r->saved = text;
-	if (e)
-		log_warn("leases from before cannot be read, going on without them", KV("err", e));
-	err_free(e);
 }
 
 static void set_lease_timer(struct reach *r)
@@ -249,7 +282,7 @@ static void on_load(void *arg)
 	usec start = clock_mono(), rest = r->rest_until - start;
 	unsigned before = r->number;
 
-	if (rest > 0 && r->stale) {
+	if (rest > 0 && r->stale && !r->less) {
 		if (!timer_armed(r->load_later))
 			timer_set(r->load_later, (uint64_t)rest / 1000 + 1);
 		waits_end(r);
@@ -257,7 +290,7 @@ static void on_load(void *arg)
 	}
 	if (r->stale)
 		make_rules(r);
-	r->stale = false;
+	r->stale = r->less = false;
 	number_waits(r);
 	set_lease_timer(r);
 	if (r->number != before) {
@@ -310,12 +343,34 @@ static bool add_pod(void *arg, struct object *pod)
 
 static void look_at_all(struct reach *r)
 {
-	r->any = r->judge.any && r->judge.any(r->judge.arg);
+	bool any = r->judge.any(r->judge.arg);
+
+	if (any || r->n_limited || r->were_free)
+		client_each(r->spec.client, r->pods, NULL, add_pod, r);
+	r->any = any || r->n_limited;
 	for (unsigned i = 0; i < POOL_SIZE && !r->any; i++)
 		if (r->rows[i].pod)
 			row_clear(r, i);
-	if (r->any)
-		client_each(r->spec.client, r->pods, NULL, add_pod, r);
+}
+
+/* What the server before this one left. */
+static void look_first(struct reach *r)
+{
+	autofree char *text = NULL;
+	struct err *e = r->spec.run_fd < 0 ? NULL : lease_file_read(r->spec.run_fd, &text);
+
+	if (text || e) {
+		r->were_free = lease_lines_pods(str_or(text, ""), false);
+		r->were_limited = lease_lines_pods(str_or(text, ""), true);
+	}
+	look_at_all(r);
+	map_free(take(r->were_free));
+	map_free(take(r->were_limited));
+	if (text)
+		lease_lines_read(text, restore_lease, r);
+	if (e)
+		log_warn("leases from before cannot be read, going on without them", KV("err", e));
+	err_free(e);
 }
 
 static void on_review(void *arg)
@@ -333,6 +388,16 @@ void reach_changed(struct reach *r)
 	deferred_call(&r->review);
 }
 
+static void row_leave(struct reach *r, unsigned place)
+{
+	bool last = r->limits[place] && r->n_limited == 1;
+
+	row_clear(r, place);
+	load_soon(r);
+	if (last)
+		reach_changed(r); /* perhaps the rules were there for its sake alone */
+}
+
 static void on_pod(void *arg, struct object *was, struct object *now)
 {
 	struct reach *r = arg;
@@ -342,10 +407,8 @@ static void on_pod(void *arg, struct object *was, struct object *now)
 	if (!r->any || !r->judge.any)
 		return;
 	if (had && r->rows[before].pod && str_eq(r->rows[before].pod->uid, was->uid) &&
-	    (!has || before != after)) {
-		row_clear(r, before);
-		load_soon(r);
-	}
+	    (!has || before != after))
+		row_leave(r, before);
 	if (has && (!had || before != after || !r->rows[after].pod)) {
 		row_set(r, after, now);
 		load_soon(r);
@@ -475,9 +538,10 @@ struct reach *reach_new(const struct reach_spec *spec)
 	r->pods = kinds_need(client_kinds(spec->client), "v1", "Pod");
 	r->watch = client_watch(spec->client, &(struct client_watch_spec){ .kind = r->pods },
 				&events, r);
-	look_at_all(r);
-	restore_leases(r);
+	if (spec->judge)
+		look_first(r);
 	make_rules(r);
+	save_leases(r);
 	set_lease_timer(r);
 	r->in_force = r->number;
 	return r;

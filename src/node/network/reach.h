@@ -30,6 +30,12 @@ struct object;
  */
 struct reach;
 
+enum reach_state {
+	REACH_FREE, /* it is not limited */
+	REACH_LIMITED,
+	REACH_UNKNOWN, /* nobody can say */
+};
+
 /* A name that a sandbox asks for, until somebody has decided. */
 enum reach_word {
 	REACH_YES,
@@ -45,10 +51,13 @@ struct reach_question {
 /* Who decides. Pods are borrowed. */
 struct reach_judge {
 	bool (*any)(void *arg); /* whether anybody may be limited */
-	/* False: the Pod is not. What is found is in the arena, or borrowed until the loop turns.
+	/*
+	 * Of REACH_LIMITED, to what: it is in the arena, or borrowed until the loop turns.
+	 * REACH_UNKNOWN: the Pod has no Sandbox, or outlives it. If it was not limited so far, it
+	 * still is not; otherwise it reaches nothing any more.
 	 */
-	bool (*limits)(void *arg, const struct object *pod, struct arena *a,
-		       struct capabilities *ret);
+	enum reach_state (*limits)(void *arg, const struct object *pod, struct arena *a,
+				   struct capabilities *ret);
 	/* Whether this host, which is in one of its places, may be looked up. */
 	void (*ask)(void *arg, const struct object *pod, const char *host,
 		    struct reach_question *q);
@@ -64,7 +73,7 @@ struct reach_spec {
 	struct loop *loop;
 	struct client *client;
 	const struct instance *instance;
-	int run_fd;                      /* where leases are kept; -1: nowhere */
+	int run_fd; /* where it is kept who is limited, and leases; -1: nowhere */
 	const struct reach_judge *judge; /* copied; NULL: nobody is ever limited */
 	/* The rules are to change. Not called before the loop has turned. */
 	void (*load)(void *arg, struct bytes *rules, unsigned number);
@@ -81,12 +90,8 @@ void reach_forget_judge(struct reach *r);              /* it ends: nothing chang
 
 /* Names */
 
-enum reach_state {
-	REACH_FREE, /* it is not limited */
-	REACH_LIMITED,
-	REACH_UNKNOWN, /* nobody knows it yet: it is not to be answered */
-};
-/* place: of the address in the instance's pool. */
+/* place: of the address in the instance's pool. REACH_UNKNOWN: nobody knows it yet, and it is not
+ * to be answered. */
 enum reach_state reach_state(const struct reach *r, unsigned place);
 /* Whether the host is in one of its places; if not, that is recorded. */
 bool reach_has_place(struct reach *r, unsigned place, const char *host);

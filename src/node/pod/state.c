@@ -2,8 +2,6 @@
 #include "node/pod/state.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -93,19 +91,11 @@ static char *state_path(const char *uid)
 
 struct err *pod_record_save(int run_fd, const char *uid, const struct pod_record *r)
 {
-	autofree char *path = state_path(uid), *beside = xasprintf("%s.new", path);
-	autoclose fd =
-		openat(run_fd, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	autofree char *path = state_path(uid);
 	autobuf text = { 0 };
-	struct err *e;
 
-	if (fd < 0)
-		return err_sys(errno, "create %s", beside);
 	pod_record_write(r, &text);
-	e = fd_write_all(fd, buf_head(&text), text.len);
-	if (!e && renameat(run_fd, beside, run_fd, path) < 0)
-		e = err_sys(errno, "rename %s", beside);
-	return e;
+	return file_replace(run_fd, path, buf_head(&text), text.len);
 }
 
 struct err *pod_record_load(int run_fd, const char *uid, struct arena *a, struct pod_record *ret)

@@ -79,6 +79,25 @@ TEST(a_file_is_on_disk_before_it_gets_its_name)
 	works(file_remove_tree(AT_FDCWD, dir));
 }
 
+TEST(a_file_that_is_replaced_waits_for_no_disk)
+{
+	autoclose d = scratch();
+	autofree char *path = xasprintf("%s/a", dir), *text = NULL;
+	struct stat st;
+
+	watched = path;
+	n_early_syncs = n_late_syncs = n_dir_syncs = 0;
+	works(file_replace(d, "a", "long", 4));
+	works(file_replace(d, "a", "new", 3));
+	eq_int(n_early_syncs + n_late_syncs + n_dir_syncs, 0);
+	watched = NULL;
+	works(file_read(d, "a", 10, &text, NULL));
+	eq_str(text, "new");
+	is_true(!fstatat(d, "a", &st, 0) && (st.st_mode & 07777) == 0600);
+	is_false(file_exists(d, "a.new"));
+	works(file_remove_tree(AT_FDCWD, dir));
+}
+
 TEST(a_file_gets_its_mode_whatever_the_umask)
 {
 	autoclose d = scratch();

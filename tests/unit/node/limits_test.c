@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
@@ -101,6 +102,33 @@ TEST(a_lease_ends_with_its_time_its_place_and_its_verdict)
 	limits_judge(l, is_a, NULL);
 	eq_int(limits_leases(l), 0);
 	eq_int(limits_next_end(l), 0);
+}
+
+TEST(whether_something_is_taken_away_is_told)
+{
+	const struct egress two[] = { PLACE("a.example", 80, 443), PLACE("203.0.113.7", 80) };
+	const struct egress turned[] = { PLACE("203.0.113.7", 80), PLACE("a.example", 443, 80) };
+	const struct egress three[] = { PLACE("203.0.113.7", 80), PLACE("a.example", 443, 22, 80),
+					HTTPS_OF("*") };
+	const struct egress fewer_ports[] = { PLACE("a.example", 80), PLACE("203.0.113.7", 80) };
+	const struct egress one[] = { PLACE("a.example", 80) };
+	autoptr(limits) l = limits_new(&OF(two));
+
+	is_false(limits_set(l, &OF(two)));
+	is_false(limits_set(l, &OF(turned)));
+	is_false(limits_set(l, &OF(three)));
+	is_true(limits_set(l, &OF(two)));
+	is_true(limits_judge(l, is_a, NULL));  /* the address is shut */
+	is_false(limits_judge(l, is_a, NULL)); /* as it was */
+	is_false(limits_set(l, &OF(turned)));
+	is_false(limits_judge(l, is_a, NULL));
+	is_true(limits_set(l, &OF(fewer_ports)));
+	is_true(limits_set(l, &OF(one)));
+	is_true(limits_set(l, &(struct capabilities){ 0 }));
+	is_false(limits_set(l, &(struct capabilities){ 0 }));
+	is_false(limits_set(l, &OF(two)));
+	lease(l, "b.example", "203.0.113.2", 10);
+	is_true(limits_judge(l, is_a, NULL));
 }
 
 TEST(the_lease_that_ends_first_makes_room)
@@ -253,11 +281,15 @@ TEST(leases_are_read_back_as_they_were_written_and_what_is_no_lease_is_left_out)
 	autoptr(limits) m = limits_new(&OF(all));
 	struct read_back back = { .to = m };
 	autofree char *was = NULL, *is = NULL;
+	struct map *unlimited, *limited;
 	autobuf text = { 0 };
 
 	lease(l, "a.example", "203.0.113.2", 10);
 	lease(l, "b.example", "2d00::2", 20);
+	lease_lines_add_pod("uid-2", false, &text);
+	lease_lines_add_pod("uid-1", true, &text);
 	lease_lines_add(7, "uid-1", l, &text);
+	lease_lines_add_pod("uid-3", false, &text);
 	buf_add_str(&text, "7 uid-1 203.0.113.9 10\n" /* no host */
 			   "99999 uid-1 203.0.113.9 10 a.example\n"
 			   "-1 uid-1 203.0.113.9 10 a.example\n"
@@ -270,4 +302,12 @@ TEST(leases_are_read_back_as_they_were_written_and_what_is_no_lease_is_left_out)
 	is = text_of(m);
 	eq_str(was, is);
 	eq_int(limits_next_end(m), 10);
+	unlimited = lease_lines_pods(buf_str(&text), false);
+	limited = lease_lines_pods(buf_str(&text), true);
+	eq_int(map_len(unlimited), 2);
+	is_true(map_has(unlimited, "uid-2") && map_has(unlimited, "uid-3"));
+	eq_int(map_len(limited), 1);
+	is_true(map_has(limited, "uid-1"));
+	map_free(unlimited);
+	map_free(limited);
 }
