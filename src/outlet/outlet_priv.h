@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/ip.h"
 #include "base/list.h"
+#include "base/str.h"
 #include "outlet/outlet.h"
 
 struct capabilities;
@@ -81,8 +82,13 @@ must_use struct err *credential_find(struct outlet *o, const char *ns,
 				     const struct credential_ask *ask, struct credential_use *ret);
 void credential_done(struct credential_use *u); /* wipes the value */
 
-/* headers.c */
+/* headers.c; address is the outlet's own */
 
+bool headers_is_our_name(struct span host, const char *address); /* host: as in Host */
+/* The header by which a browser gives itself away; NULL: a program asks, for all we know. Pure. */
+const char *headers_browser_mark(const struct http_headers *h, const char *address);
+/* Makes an answer a document that can do nothing in a browser, and that no page can use. */
+void headers_isolate(struct http_headers *h);
 /* What goes on to the server, for a caller who frees it with headers_wipe(). */
 void headers_to_send(const struct http_headers *from, const struct target *t,
 		     const struct credential_use *u, struct http_headers *ret);

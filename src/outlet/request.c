@@ -149,6 +149,7 @@ static void answer(struct http_request *req, int status, const struct err *e)
 
 	if (err_is(e, ERR_EXHAUSTED))
 		http_headers_add(&h, "Retry-After", "1");
+	headers_isolate(&h);
 	http_respond(req, status, &h,
 		     (struct http_body){ "text/plain; charset=utf-8", text, strlen(text) });
 	http_headers_done(&h);
@@ -465,30 +466,25 @@ static void on_recorded(void *arg, struct err *e)
 
 /* What is asked for */
 
-static bool is_our_name(const struct outlet *o, const char *host)
-{
-	struct span rest, name = span_cut(SPAN(host), ':', &rest);
-
-	return (span_eq_nocase(name, "outlet.cay.internal") || span_eq(name, o->address)) &&
-	       (!rest.p || span_eq(rest, "80"));
-}
-
-/*
- * A page in a browser inside the sandbox can have requests sent here, and is not to be lent
- * credentials: it says where it is from, or it came by a name of its own.
- */
+/* A page in a browser inside the sandbox can have requests sent here, and is not to be lent
+ * credentials: a header says so, or it came by a name of its own. */
 static struct err *check_request(struct outgoing *g)
 {
 	static const char *const no_methods[] = { "CONNECT", "TRACE", NULL };
-	const char *method = http_request_method(g->req);
+	const char *method = http_request_method(g->req), *address = g->o->address;
+	const char *mark = headers_browser_mark(http_request_headers(g->req), address);
+	const char *host = str_or(http_request_header(g->req, "Host"), "");
 
 	if (str_in(method, no_methods))
 		return err_new(ERR_METHOD, "%s is not passed on", method);
 	if (http_request_header(g->req, "Upgrade"))
 		return err_new(ERR_UNSUPPORTED, "protocols cannot be changed through the outlet");
-	if (http_request_header(g->req, "Origin"))
-		return err_new(ERR_FORBIDDEN, "requests of web pages are not passed on");
-	if (!is_our_name(g->o, str_or(http_request_header(g->req, "Host"), "")))
+	if (mark)
+		return err_new(ERR_FORBIDDEN,
+			       "the header %s says that a browser asks, and it is for programs "
+			       "alone: send the request from a program, without this header",
+			       mark);
+	if (!headers_is_our_name(SPAN(host), address))
 		return err_new(ERR_MALFORMED, "the outlet is no proxy: ask for "
 					      "http://outlet.cay.internal/https/HOST/PATH");
 	return target_read(http_request_target(g->req), &g->target);
