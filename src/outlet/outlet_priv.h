@@ -36,7 +36,9 @@ enum {
 
 /* What one sandbox has under way, and how much more it may ask. */
 struct visitor {
+	char *uid; /* of the Sandbox */
 	size_t active;
+	bool forgotten; /* not in the map any more: the last of its requests frees it */
 	uint32_t since_ms;
 	uint32_t spent;      /* of BURST */
 	unsigned unrecorded; /* requests that were one too many, since the last record */
@@ -51,13 +53,23 @@ struct outlet {
 	struct timer *retry;
 	struct client_watch *watch_credentials, *watch_secrets;
 	const struct kind *credential, *secret;
-	struct map *visitors; /* address → struct visitor, owned; as many as there are addresses */
+	struct map *visitors; /* address → struct visitor, ended with visitor_forget() */
 	struct outlet_stats stats;
 	bool told;
 };
 
 /* request.c: the handler of the server. */
 void outlet_head(void *arg, struct http_request *r);
+
+/* visitor.c */
+
+/* The one of this sandbox, which has the address now. Borrowed from the map until the loop turns,
+ * or from visitor_enter() to visitor_leave(). */
+struct visitor *visitor_at(struct map *visitors, const char *ip, const char *uid);
+void visitor_forget(void *visitor);      /* the map's way to free one */
+void visitor_enter(struct visitor *v);   /* a request of it begins */
+void visitor_leave(struct visitor *v);   /* and is over */
+bool visitor_may_ask(struct visitor *v); /* false: it has asked too much of late */
 
 /* credential.c */
 

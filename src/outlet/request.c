@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "loop/loop.h"
@@ -107,7 +106,7 @@ static void on_ended(void *owner)
 
 	drop(g);
 	record(g, true);
-	g->visitor->active--;
+	visitor_leave(g->visitor);
 	g->o->stats.active--;
 	timer_free(g->timer);
 	target_done(&g->target);
@@ -506,33 +505,6 @@ static void start(struct outgoing *g)
 
 /* Who asks */
 
-/* False: it has asked too much of late. */
-static bool may_ask(struct visitor *v)
-{
-	uint32_t now = (uint32_t)(clock_mono() / 1000), since = now - v->since_ms;
-	uint32_t back = since > 60000 ? BURST : since * REFILL_PER_SECOND / 1000;
-
-	if (back) {
-		v->spent = v->spent > back ? v->spent - back : 0;
-		v->since_ms = now;
-	}
-	if (v->spent >= BURST)
-		return false;
-	v->spent++;
-	return true;
-}
-
-static struct visitor *visitor_at(struct outlet *o, const char *ip)
-{
-	struct visitor *v = map_get(o->visitors, ip);
-
-	if (!v) {
-		v = xnew(struct visitor);
-		map_put(o->visitors, ip, v);
-	}
-	return v;
-}
-
 static struct err *admit(struct outlet *o, const struct visitor *v)
 {
 	if (v->active >= ACTIVE_EACH_MAX)
@@ -559,7 +531,7 @@ static void begin(struct outlet *o, struct http_request *req, const struct outle
 	g->started = g->moved = clock_mono();
 	g->timer = timer_new(o->spec.loop, on_timer, g);
 	timer_set(g->timer, IDLE_MS);
-	v->active++;
+	visitor_enter(v);
 	o->stats.active++;
 	http_request_set_owner(req, g, on_ended);
 	start(g);
@@ -579,8 +551,8 @@ void outlet_head(void *arg, struct http_request *req)
 		answer(req, status_of(e), e);
 		return;
 	}
-	v = visitor_at(o, ip);
-	if (!may_ask(v))
+	v = visitor_at(o->visitors, ip, who.uid);
+	if (!visitor_may_ask(v))
 		e = err_new(ERR_EXHAUSTED, "more than %d requests a second", REFILL_PER_SECOND);
 	else
 		e = admit(o, v);
