@@ -119,6 +119,8 @@ static void on_ended(void *owner)
 
 /* An answer of our own */
 
+/* A gateway's statuses, which are not the API server's (server/call/status.c): what does not work
+ * here is the other side's fault. */
 static int status_of(const struct err *e)
 {
 	switch (err_code(e)) {
@@ -136,9 +138,24 @@ static int status_of(const struct err *e)
 		return 501;
 	case ERR_TIMEOUT:
 		return 504;
-	default: /* what the other side did, or is not there */
-		return 502;
+	case ERR_UNAUTHENTICATED:
+	case ERR_UNACCEPTABLE:
+	case ERR_EXISTS:
+	case ERR_CONFLICT:
+	case ERR_GONE:
+	case ERR_TOO_LARGE:
+	case ERR_MEDIA_TYPE:
+	case ERR_INVALID:
+	case ERR_UNAVAILABLE:
+	case ERR_UNCERTAIN:
+	case ERR_CANCELED:
+	case ERR_CORRUPT:
+	case ERR_SYS:
+	case ERR_INTERNAL:
+	case ERR_CODE_MAX_:
+		break;
 	}
+	return 502;
 }
 
 static void answer(struct http_request *req, int status, const struct err *e)
