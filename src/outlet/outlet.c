@@ -97,7 +97,7 @@ struct err *outlet_new(const struct outlet_spec *spec, struct outlet **ret)
 	e = tls_client_ctx(&(struct tls_client_spec){ .ca_pem = spec->ca_pem }, &o->tls);
 	if (e)
 		return e;
-	o->visitors = map_new(free);
+	o->visitors = map_new(visitor_forget);
 	o->pool = http_pool_new(spec->loop, &(struct http_limits){ .max_out = OUT_MAX }, 0);
 	o->credential = kinds_need(kinds, API_CAY, "Credential");
 	o->secret = kinds_need(kinds, "v1", "Secret");

@@ -26,7 +26,7 @@ struct outlet;
 
 /* Who asks. Texts are borrowed until the loop turns. */
 struct outlet_sandbox {
-	const char *ns, *name;
+	const char *ns, *name, *uid;
 	unsigned place; /* what reach() and lookup() know it by */
 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/ip.h"
 #include "base/list.h"
+#include "base/str.h"
 #include "outlet/outlet.h"
 
 struct capabilities;
@@ -35,7 +36,9 @@ enum {
 
 /* What one sandbox has under way, and how much more it may ask. */
 struct visitor {
+	char *uid; /* of the Sandbox */
 	size_t active;
+	bool forgotten; /* not in the map any more: the last of its requests frees it */
 	uint32_t since_ms;
 	uint32_t spent;      /* of BURST */
 	unsigned unrecorded; /* requests that were one too many, since the last record */
@@ -50,13 +53,23 @@ struct outlet {
 	struct timer *retry;
 	struct client_watch *watch_credentials, *watch_secrets;
 	const struct kind *credential, *secret;
-	struct map *visitors; /* address → struct visitor, owned; as many as there are addresses */
+	struct map *visitors; /* address → struct visitor, ended with visitor_forget() */
 	struct outlet_stats stats;
 	bool told;
 };
 
 /* request.c: the handler of the server. */
 void outlet_head(void *arg, struct http_request *r);
+
+/* visitor.c */
+
+/* The one of this sandbox, which has the address now. Borrowed from the map until the loop turns,
+ * or from visitor_enter() to visitor_leave(). */
+struct visitor *visitor_at(struct map *visitors, const char *ip, const char *uid);
+void visitor_forget(void *visitor);      /* the map's way to free one */
+void visitor_enter(struct visitor *v);   /* a request of it begins */
+void visitor_leave(struct visitor *v);   /* and is over */
+bool visitor_may_ask(struct visitor *v); /* false: it has asked too much of late */
 
 /* credential.c */
 
@@ -81,8 +94,13 @@ must_use struct err *credential_find(struct outlet *o, const char *ns,
 				     const struct credential_ask *ask, struct credential_use *ret);
 void credential_done(struct credential_use *u); /* wipes the value */
 
-/* headers.c */
+/* headers.c; address is the outlet's own */
 
+bool headers_is_our_name(struct span host, const char *address); /* host: as in Host */
+/* The header by which a browser gives itself away; NULL: a program asks, for all we know. Pure. */
+const char *headers_browser_mark(const struct http_headers *h, const char *address);
+/* Makes an answer a document that can do nothing in a browser, and that no page can use. */
+void headers_isolate(struct http_headers *h);
 /* What goes on to the server, for a caller who frees it with headers_wipe(). */
 void headers_to_send(const struct http_headers *from, const struct target *t,
 		     const struct credential_use *u, struct http_headers *ret);

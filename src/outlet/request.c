@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "loop/loop.h"
@@ -107,7 +106,7 @@ static void on_ended(void *owner)
 
 	drop(g);
 	record(g, true);
-	g->visitor->active--;
+	visitor_leave(g->visitor);
 	g->o->stats.active--;
 	timer_free(g->timer);
 	target_done(&g->target);
@@ -120,6 +119,8 @@ static void on_ended(void *owner)
 
 /* An answer of our own */
 
+/* A gateway's statuses, which are not the API server's (server/call/status.c): what does not work
+ * here is the other side's fault. */
 static int status_of(const struct err *e)
 {
 	switch (err_code(e)) {
@@ -137,9 +138,24 @@ static int status_of(const struct err *e)
 		return 501;
 	case ERR_TIMEOUT:
 		return 504;
-	default: /* what the other side did, or is not there */
-		return 502;
+	case ERR_UNAUTHENTICATED:
+	case ERR_UNACCEPTABLE:
+	case ERR_EXISTS:
+	case ERR_CONFLICT:
+	case ERR_GONE:
+	case ERR_TOO_LARGE:
+	case ERR_MEDIA_TYPE:
+	case ERR_INVALID:
+	case ERR_UNAVAILABLE:
+	case ERR_UNCERTAIN:
+	case ERR_CANCELED:
+	case ERR_CORRUPT:
+	case ERR_SYS:
+	case ERR_INTERNAL:
+	case ERR_CODE_MAX_:
+		break;
 	}
+	return 502;
 }
 
 static void answer(struct http_request *req, int status, const struct err *e)
@@ -149,6 +165,7 @@ static void answer(struct http_request *req, int status, const struct err *e)
 
 	if (err_is(e, ERR_EXHAUSTED))
 		http_headers_add(&h, "Retry-After", "1");
+	headers_isolate(&h);
 	http_respond(req, status, &h,
 		     (struct http_body){ "text/plain; charset=utf-8", text, strlen(text) });
 	http_headers_done(&h);
@@ -465,30 +482,25 @@ static void on_recorded(void *arg, struct err *e)
 
 /* What is asked for */
 
-static bool is_our_name(const struct outlet *o, const char *host)
-{
-	struct span rest, name = span_cut(SPAN(host), ':', &rest);
-
-	return (span_eq_nocase(name, "outlet.cay.internal") || span_eq(name, o->address)) &&
-	       (!rest.p || span_eq(rest, "80"));
-}
-
-/*
- * A page in a browser inside the sandbox can have requests sent here, and is not to be lent
- * credentials: it says where it is from, or it came by a name of its own.
- */
+/* A page in a browser inside the sandbox can have requests sent here, and is not to be lent
+ * credentials: a header says so, or it came by a name of its own. */
 static struct err *check_request(struct outgoing *g)
 {
 	static const char *const no_methods[] = { "CONNECT", "TRACE", NULL };
-	const char *method = http_request_method(g->req);
+	const char *method = http_request_method(g->req), *address = g->o->address;
+	const char *mark = headers_browser_mark(http_request_headers(g->req), address);
+	const char *host = str_or(http_request_header(g->req, "Host"), "");
 
 	if (str_in(method, no_methods))
 		return err_new(ERR_METHOD, "%s is not passed on", method);
 	if (http_request_header(g->req, "Upgrade"))
 		return err_new(ERR_UNSUPPORTED, "protocols cannot be changed through the outlet");
-	if (http_request_header(g->req, "Origin"))
-		return err_new(ERR_FORBIDDEN, "requests of web pages are not passed on");
-	if (!is_our_name(g->o, str_or(http_request_header(g->req, "Host"), "")))
+	if (mark)
+		return err_new(ERR_FORBIDDEN,
+			       "the header %s says that a browser asks, and it is for programs "
+			       "alone: send the request from a program, without this header",
+			       mark);
+	if (!headers_is_our_name(SPAN(host), address))
 		return err_new(ERR_MALFORMED, "the outlet is no proxy: ask for "
 					      "http://outlet.cay.internal/https/HOST/PATH");
 	return target_read(http_request_target(g->req), &g->target);
@@ -509,33 +521,6 @@ static void start(struct outgoing *g)
 }
 
 /* Who asks */
-
-/* False: it has asked too much of late. */
-static bool may_ask(struct visitor *v)
-{
-	uint32_t now = (uint32_t)(clock_mono() / 1000), since = now - v->since_ms;
-	uint32_t back = since > 60000 ? BURST : since * REFILL_PER_SECOND / 1000;
-
-	if (back) {
-		v->spent = v->spent > back ? v->spent - back : 0;
-		v->since_ms = now;
-	}
-	if (v->spent >= BURST)
-		return false;
-	v->spent++;
-	return true;
-}
-
-static struct visitor *visitor_at(struct outlet *o, const char *ip)
-{
-	struct visitor *v = map_get(o->visitors, ip);
-
-	if (!v) {
-		v = xnew(struct visitor);
-		map_put(o->visitors, ip, v);
-	}
-	return v;
-}
 
 static struct err *admit(struct outlet *o, const struct visitor *v)
 {
@@ -563,7 +548,7 @@ static void begin(struct outlet *o, struct http_request *req, const struct outle
 	g->started = g->moved = clock_mono();
 	g->timer = timer_new(o->spec.loop, on_timer, g);
 	timer_set(g->timer, IDLE_MS);
-	v->active++;
+	visitor_enter(v);
 	o->stats.active++;
 	http_request_set_owner(req, g, on_ended);
 	start(g);
@@ -583,8 +568,8 @@ void outlet_head(void *arg, struct http_request *req)
 		answer(req, status_of(e), e);
 		return;
 	}
-	v = visitor_at(o, ip);
-	if (!may_ask(v))
+	v = visitor_at(o->visitors, ip, who.uid);
+	if (!visitor_may_ask(v))
 		e = err_new(ERR_EXHAUSTED, "more than %d requests a second", REFILL_PER_SECOND);
 	else
 		e = admit(o, v);

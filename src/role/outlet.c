@@ -32,7 +32,7 @@ static bool who(void *arg, const char *ip, struct outlet_sandbox *ret)
 	if (!node_sandbox_at(s->node, ip, &found) ||
 	    !gate_tracks(s->gate, &(struct gate_pod){ found.ns, found.name, found.uid, found.pod }))
 		return false;
-	*ret = (struct outlet_sandbox){ found.ns, found.name, found.place };
+	*ret = (struct outlet_sandbox){ found.ns, found.name, found.uid, found.place };
 	return true;
 }
 

@@ -71,6 +71,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == '/tells':
             told = self.headers.get('Authorization', '-')
             self.send(200, b'told', Authorization=told, X_Seen=f'I saw {told}', X_Other='fine', Location='/?' + self.path.partition('?')[2])
+        elif path == '/page':
+            self.send(200, b'<script>1</script>', Content_Type='text/html', Content_Security_Policy='script-src *', X_Content_Type_Options='none',
+                      Cross_Origin_Resource_Policy='cross-origin', Access_Control_Allow_Origin='*', Alt_Svc='h2=":1"', Clear_Site_Data='"*"',
+                      Service_Worker_Allowed='/', X_Other='fine')
         elif path == '/big':
             self.send_response(200); self.send_header('Content-Length', str(big)); self.end_headers()
             for _ in range(big >> 16):
@@ -226,10 +230,15 @@ def seat(cay, name, sandbox, egress, **capabilities):
                            cay.api("GET", f"/apis/cay.dev/v1alpha1/namespaces/default/attachments/{name}").get("status", {}).get("conditions", [])))
 
 
-def ask(cay, sandbox, target, method="GET", body=None, **headers):
-    text = cay.kubectl("exec", sandbox, "--", "python3", "-c", ASK, json.dumps([method, target, {k.replace("_", "-"): v for k, v in headers.items()}, body])).stdout
-    status, got, answer = json.loads(text)
-    return status, dict(got), answer
+def ask_all(cay, sandbox, target, method="GET", body=None, **headers):
+    """Status, headers as a list, and body."""
+    return json.loads(cay.kubectl("exec", sandbox, "--", "python3", "-c", ASK,
+                                  json.dumps([method, target, {k.replace("_", "-"): v for k, v in headers.items()}, body])).stdout)
+
+
+def ask(*args, **more):
+    status, headers, answer = ask_all(*args, **more)
+    return status, dict(headers), answer
 
 
 def gateway_of(cay, sandbox):
@@ -492,6 +501,42 @@ def hygiene(cay):
     box(cay, name)
     seat(cay, name, name, [{"host": "api.example"}])
     return name
+
+
+@pytest.mark.parametrize("name, value", [
+    ("Origin", "https://evil.example"), ("Origin", "null"), ("Referer", "http://evil.example/page"), ("Referer", "HTTPS://evil.example"),
+    ("Referer", "http://outlet.cay.internal.evil.example/"), ("Referer", "http://outlet.cay.internal@evil.example/"),
+    ("Referer", "https://outlet.cay.internal/"), ("Sec-Fetch-Site", "none"), ("Sec-Fetch-Dest", "image"), ("Sec-Fetch-User", "?1"),
+    ("Sec-Purpose", "prefetch"), ("Upgrade-Insecure-Requests", "1")])
+def test_what_says_that_a_browser_asks_is_refused(cay, world, hygiene, name, value):
+    seen = len(world.requests())
+    status, _, text = ask(cay, hygiene, "/https/api.example/", **{name: value})
+    assert status == 403 and f"header {name}" in text and "from a program" in text, text
+    assert not sent(world, seen)
+
+
+@pytest.mark.parametrize("name, value", [
+    ("Referer", "http://outlet.cay.internal/https/api.example/moved"), ("Referer", "install"), ("Sec-Fetch-Mode", "cors")],
+    ids=["Go after a redirect", "npm 6", "fetch of Node.js"])
+def test_what_programs_send_is_not_taken_for_a_browsers(cay, world, hygiene, name, value):
+    seen = len(world.requests())
+    assert ask(cay, hygiene, "/https/api.example/", **{name: value})[0] == 200
+    assert not header(sent(world, seen)[0], "Referer")
+
+
+ISOLATED = {"content-security-policy": ["sandbox; default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"],
+            "x-content-type-options": ["nosniff"], "cross-origin-resource-policy": ["same-origin"],
+            "access-control-allow-origin": [], "alt-svc": [], "clear-site-data": [], "service-worker-allowed": []}
+
+
+@pytest.mark.parametrize("target, status", [("/https/api.example/page", 200), ("/https/api.example/", 200), ("/https/other.example/", 403), ("/v1", 404)],
+                         ids=["a page", "plain", "refused", "other form"])
+def test_an_answer_is_a_document_that_can_do_nothing_in_a_browser(cay, world, hygiene, target, status):
+    """All hosts are one origin to a browser: no answer may be of that origin."""
+    got, headers, _ = ask_all(cay, hygiene, target)
+    assert got == status
+    assert {name: [v for n, v in headers if n.lower() == name] for name in ISOLATED} == ISOLATED
+    assert (("X-Other", "fine") in map(tuple, headers)) == target.endswith("/page")
 
 
 def recorded(cay, sandbox):

@@ -2,18 +2,22 @@
 """Who a sandbox is: the identity socket inside it, the tokens that it gives, how others check them, and what it refuses."""
 
 import concurrent.futures
+import errno
 import json
 import os
 import shutil
 import socket
 import ssl
+import subprocess
 import urllib.request
 
 import jwt
 import pytest
 from cay_local import wait_until
 from gate_kit import CAY, SANDBOXES, agent, attach, box, patch, run, session
+from gate_kit import acting as as_agent
 from test_audit import lines
+from test_doctor import ALLOW, EQUAL, ERRNO, LOAD, NR, RETURN, load_filter
 from test_identity import ask
 
 SOCKET = "/run/cay/identity.sock"
@@ -438,6 +442,134 @@ def test_a_process_of_another_sandbox_gets_nothing_though_it_was_handed_the_way(
     wait_until(lambda: "serves" in cay.kubectl("logs", "gives").stdout)
     answer = python(cay, "takes", TAKES)
     assert answer.startswith("HTTP/1.1 403") and "in another sandbox" in answer
+
+
+# Kernels that do not tell which process connected, but only its number (before 6.5)
+
+GETSOCKOPT = {"x86_64": 55, "aarch64": 209}[os.uname().machine]
+SO_PEERPIDFD, OPTION = 77, 32  # where it is in struct seccomp_data
+LAST_PID = "/proc/sys/kernel/ns_last_pid"
+
+
+def without_peer_pidfd(number):
+    """From here on this process, and all that it starts, gets this error when it asks for the process at the other end."""
+    load_filter([(LOAD, 0, 0, NR), (EQUAL, 0, 3, GETSOCKOPT), (LOAD, 0, 0, OPTION), (EQUAL, 0, 1, SO_PEERPIDFD), (RETURN, 0, 0, ERRNO | number),
+                 (RETURN, 0, 0, ALLOW)])
+
+
+@pytest.fixture
+def old_kernel(monkeypatch, fresh):
+    def make(number=errno.ENOPROTOOPT):
+        real = subprocess.Popen
+        with monkeypatch.context() as m:
+            m.setattr(subprocess, "Popen", lambda *a, **k: real(*a, preexec_fn=lambda: without_peer_pidfd(number), **k))
+            return fresh()
+
+    return make
+
+
+def test_a_kernel_that_tells_only_the_number_of_a_process_tells_agents_apart_too(old_kernel):
+    cay = old_kernel()
+    box(cay, "desk")
+    acting(cay, "first", user="ann")
+    acting(cay, "second", view="Scratch")
+    assert "act" not in verified(cay, token_of(cay, "desk"))
+    assert verified(cay, token_of(cay, "desk", as_agent="first"))["act"]["user"] == "ann"
+    assert verified(cay, token_of(cay, "desk", as_agent="second"))["act"]["sub"] == "cay:agent:default:second"
+
+
+def test_a_process_that_the_kernel_says_is_gone_is_not_looked_for_by_its_number(old_kernel):
+    cay = old_kernel(errno.ESRCH)
+    box(cay, "desk")
+    assert inside(cay, "desk", "/identity") == (403, "the process that connected is in no sandbox, or has ended\n")
+
+
+# A child connects; this process has the connection too, and goes on with it after the child's end.
+THIEF = """
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+told, tell = os.pipe()
+connected, say = os.pipe()
+child = os.fork()
+if not child:
+    s.connect("%s"); os.write(say, b"x"); os.read(told, 1); os._exit(0)
+os.read(connected, 1)
+print(child, flush=True)
+sys.stdin.readline()
+os.write(tell, b"x"); os.waitpid(child, 0)
+print("dead", flush=True)
+sys.stdin.readline()
+s.sendall(b"GET /token?audience=tests HTTP/1.1\\r\\nHost: cay\\r\\n\\r\\n")
+print(s.recv(65536).decode().replace("\\r\\n", " ").replace("\\n", " "), flush=True)
+""" % SOCKET
+# Starts processes, one for each line.
+VICTIM = """
+import os, signal, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    if not os.fork(): signal.pause()
+    print("one more", flush=True)
+"""
+
+
+def talk(cay, name, script, mark):
+    return subprocess.Popen(["kubectl", "--kubeconfig", cay.kubeconfig, *as_agent(name), "exec", "-i", "desk", "--", "python3", "-c", script, mark],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def say(p, word="go"):
+    p.stdin.write(word + "\n")
+    p.stdin.flush()
+    return p.stdout.readline().strip()
+
+
+def processes(mark):
+    """Of the host: number on the host, number inside, of those that were started with this."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as f, open(f"/proc/{pid}/status") as g:
+                if f.read().rstrip("\0").endswith("\0" + mark) and "kubectl" not in os.readlink(f"/proc/{pid}/exe"):
+                    found[int(next(line for line in g if line.startswith("NSpid:")).split()[-1])] = int(pid)
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def give_number(pid, victim, mark):
+    """Has the victim start a process that gets this number. False: somebody else was faster."""
+    for _ in range(100):
+        with open(LAST_PID, "w") as f:
+            f.write(str(pid - 1))
+        say(victim)
+        if os.path.exists(f"/proc/{pid}"):
+            return pid in processes(mark).values()
+    return False
+
+
+def steal(cay, n):
+    """What a process gets whose child connected, ended, and left its number to a process of another agent. None: that did not come about."""
+    with talk(cay, "thief", THIEF, f"thief-{n}") as thief, talk(cay, "victim", VICTIM, f"victim-{n}") as victim:
+        try:
+            inner = int(thief.stdout.readline())
+            pid = processes(f"thief-{n}")[inner]
+            assert victim.stdout.readline() == "ready\n"
+            assert say(thief) == "dead"
+            return say(thief) if give_number(pid, victim, f"victim-{n}") else None
+        finally:
+            thief.kill()
+            victim.kill()
+
+
+def test_nobody_is_answered_as_the_next_process_of_a_number(old_kernel):
+    if not os.path.exists(LAST_PID):
+        pytest.skip("needs a kernel with CONFIG_CHECKPOINT_RESTORE: it chooses the number of a process")
+    cay = old_kernel()
+    box(cay, "desk")
+    acting(cay, "thief")
+    acting(cay, "victim")
+    answer = next(filter(None, (steal(cay, n) for n in range(10))))
+    assert answer.startswith("HTTP/1.1 403 ") and "has ended" in answer, answer
 
 
 # Life and death

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -17,8 +18,21 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Kernels before 6.5 tell only the number, which by then may be that of another process: one that
- * is in this sandbox, or else nothing comes of it. */
+/*
+ * Kernels before 6.5 tell only the number of the process that connected. That process may have
+ * handed the connection on and ended, even before we accepted it, and the number may belong to a
+ * process of another agent now. Such a process does not hold the connection, so whoever has the
+ * number must.
+ */
+static int hold_by_number(int fd, pid_t pid)
+{
+	autoclose pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return pidfd >= 0 && holds_other_end(pid, fd) ? take_fd(pidfd) : -1;
+}
+
+/* Any other error than that of an old kernel means that the process is gone: its number is not
+ * tried then. */
 static int hold_peer(int fd, pid_t pid)
 {
 	int pidfd = -1;
@@ -26,7 +40,7 @@ static int hold_peer(int fd, pid_t pid)
 
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
 		return pidfd;
-	return (int)syscall(SYS_pidfd_open, pid, 0);
+	return errno == ENOPROTOOPT ? hold_by_number(fd, pid) : -1;
 }
 
 char *caller_group(const struct cgroups *c, int fd)

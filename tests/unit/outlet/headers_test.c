@@ -88,10 +88,49 @@ TEST(no_header_of_an_answer_tells_the_value)
 	http_headers_add(&h, "Location", "/new");
 	http_headers_add(&h, "X-Other", "fine");
 	headers_to_answer(&h, &t, &u);
-	eq_int(h.n, 2);
+	eq_int(h.n, 5); /* with those that isolate it in a browser */
 	eq_str(http_headers_get(&h, "Location"), "/https/h.x/new");
 	eq_str(http_headers_get(&h, "X-Other"), "fine");
+	eq_str(http_headers_get(&h, "X-Content-Type-Options"), "nosniff");
 	http_headers_done(&h);
 	target_done(&t);
 	credential_done(&u);
+}
+
+TEST(what_says_that_a_browser_asks_is_named)
+{
+	static const struct {
+		const char *name, *value;
+		bool browser;
+	} rows[] = {
+		{ "origin", "null", true },
+		{ "Upgrade-Insecure-Requests", "1", true },
+		{ "Sec-Fetch-Site", "same-origin", true },
+		{ "Sec-Fetch-Mode", "cors", false },
+		{ "Referer", "https://evil.example/", true },
+		{ "Referer", "http://evil.example", true },
+		{ "Referer", "http://outlet.cay.internal.evil.example/", true },
+		{ "Referer", "http://outlet.cay.internal:8080/", true },
+		{ "Referer", "http://100.64.0.1@evil.example/", true },
+		{ "Referer", "http://", true },
+		{ "Referer", "https://outlet.cay.internal/", true },
+		{ "Referer", "http://outlet.cay.internal", false },
+		{ "Referer", "HTTP://Outlet.Cay.Internal:80/https/h.x/", false },
+		{ "Referer", "http://100.64.0.1/https/h.x/", false },
+		{ "Referer", "install left-pad", false },
+		{ "Referer", "", false },
+		{ "User-Agent", "curl/8", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_headers h = { 0 };
+		const char *mark;
+
+		http_headers_add(&h, rows[i].name, rows[i].value);
+		mark = headers_browser_mark(&h, "100.64.0.1");
+		if (!!mark != rows[i].browser)
+			print_message("%s: %s\n", rows[i].name, rows[i].value);
+		eq_int(!!mark, rows[i].browser);
+		http_headers_done(&h);
+	}
 }
