@@ -30,7 +30,8 @@ def test_the_picture(cay, visit):
         expect(me.row(name)).to_contain_text("Ready")
     expect(me.row("broken")).to_have_count(0)
     cay.api("PATCH", "/apis/cay.dev/v1alpha1/namespaces/default/sessions/changelog", {"spec": {"ended": True}}, content_type="application/merge-patch+json")
-    expect(me.row("changelog")).to_contain_text("Deleted in 23h", ignore_case=True)
+    expect(me.row("changelog")).to_contain_text("Its session has ended.")
+    expect(me.row("changelog")).to_contain_text("deleted in 23h")
     expect(me.row("fix-login")).to_contain_text(re.compile(r"0\.\d\d s"), timeout=90_000)  # measured every few seconds
     os.makedirs(os.path.dirname(TARGET), exist_ok=True)
     me.page.mouse.move(640, 700)

@@ -71,7 +71,7 @@ function columns(allNamespaces: boolean, menu: (r: Row, at: DOMRect) => void): C
 			),
 		},
 		{ id: "cpu", title: t.cpu, width: "4.4rem", end: true, by: (r) => (Number.isNaN(r.cpu) ? -1 : r.cpu), show: (r) => !Number.isNaN(r.cpu) && <span title={t.cpuHint(String(r.cpu))}>{r.cpu > 0 && r.cpu < 0.01 ? "<0.01" : r.cpu < 100 ? r.cpu.toFixed(2) : figure(r.cpu)} s</span> },
-		{ id: "clock", title: t.clock, width: "9.6rem", by: (r) => (r.clock ? Date.parse(r.clock.at) : Infinity), show: (r) => <TimeLeft clock={r.clock} /> },
+		{ id: "clock", title: t.clock, width: "10.6rem", by: (r) => (r.clock ? Date.parse(r.clock.at) : Infinity), show: (r) => <TimeLeft clock={r.clock} /> },
 		{ id: "age", title: t.age, width: "4.6rem", end: true, by: (r) => -(Date.parse(r.made) || 0), show: (r) => <Age of={r.made} /> },
 		{
 			id: "do",

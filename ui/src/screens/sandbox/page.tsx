@@ -18,7 +18,7 @@ import { Logs } from "./logs.tsx";
 import { Conditions, Overview } from "./overview.tsx";
 import { Ports } from "./ports.tsx";
 import { lastWarnings, rowOf, waitingRow, type Row } from "./rows.ts";
-import { claimOf, isSpare, podName, wantsToRun, why } from "./state.ts";
+import { claimOf, isSpare, podName, SESSION, wantsToRun, why } from "./state.ts";
 import { Terminal } from "./terminal.tsx";
 import { Usage } from "./usage.tsx";
 
@@ -131,11 +131,11 @@ function Whole(p: { ns: string; sandbox: Sandbox }) {
 	const row = useMemo(() => {
 		const attached = [...allAttachments.objects.values()].filter((a) => a.spec?.sandbox === name);
 		const used = new Set(attached.map((a) => a.spec?.session));
-		const own = [...allSessions.objects.values()].filter((s) => s.status?.sandbox === name || used.has(s.metadata.name));
+		const own = [...allSessions.objects.values()].filter((s) => s.status?.sandbox === name || used.has(s.metadata.name) || s.metadata.name === sandbox.metadata.labels?.[SESSION]);
 		return rowOf(sandbox, { claims: claim.objects, sessions: NOTHING, attachments: NOTHING, metrics: NOTHING, warnings: NOTHING }, attached, own);
 	}, [sandbox, claim.objects, allSessions.objects, allAttachments.objects]);
 	const warnings = useMemo(() => lastWarnings(about.values()), [about]);
-	const said = why(sandbox, ownPod, warnings.get(ownPod?.metadata.uid ?? "") ?? warnings.get(sandbox.metadata.uid ?? ""));
+	const said = why(sandbox, ownPod, warnings.get(ownPod?.metadata.uid ?? "") ?? warnings.get(sandbox.metadata.uid ?? ""), row.sessions);
 	const actions = actionsOf(row, toList);
 	useRowCommands(row, actions);
 

@@ -2,7 +2,7 @@
 // Sandboxes with what belongs to them: a claim, sessions, what they cost. One row for each, also for a claim that waits.
 import { amount } from "../../api/amounts.ts";
 import { condition, type Attachment, type KEvent, type PodMetrics, type Sandbox, type SandboxClaim, type Session } from "../../api/types.ts";
-import { claimOf, clockOf, cpuSecondsOf, isSpare, ownerOf, podName, poolOf, stateOf, templateOf, why, whyClaim, type Clock, type Owner, type State, type Why } from "./state.ts";
+import { claimOf, clockOf, cpuSecondsOf, isSpare, ownerOf, podName, poolOf, SESSION, stateOf, templateOf, why, whyClaim, type Clock, type Owner, type State, type Why } from "./state.ts";
 
 export interface Row {
 	ns: string;
@@ -84,7 +84,7 @@ export function rowOf(s: Sandbox, a: Around, attached: Attachment[], sessions: S
 		sessions,
 		spare: isSpare(s),
 		state: stateOf(s),
-		why: why(s, undefined, a.warnings.get(s.metadata.uid ?? "")),
+		why: why(s, undefined, a.warnings.get(s.metadata.uid ?? ""), sessions),
 		owner: ownerOf(s, claim, sessions),
 		template: templateOf(s),
 		pool: poolOf(s, claim),
@@ -124,8 +124,11 @@ export function rowsOf(sandboxes: ReadonlyMap<string, Sandbox>, a: Around): Row[
 		[x.status?.sandbox, ...(x.status?.attachments ?? []).map((y) => y.sandbox)].filter((n) => !!n).map((n) => `${x.metadata.namespace}/${n}`),
 	);
 	const rows: Row[] = [];
-	for (const [key, s] of sandboxes)
-		rows.push(rowOf(s, a, attached.get(key) ?? [], sessions.get(key) ?? []));
+	for (const [key, s] of sandboxes) {
+		const within = sessions.get(key) ?? [];
+		const own = a.sessions.get(`${s.metadata.namespace}/${s.metadata.labels?.[SESSION] ?? ""}`);
+		rows.push(rowOf(s, a, attached.get(key) ?? [], own && !within.includes(own) ? [...within, own] : within));
+	}
 	for (const c of a.claims.values())
 		if (!c.status?.sandbox?.name || !sandboxes.has(`${c.metadata.namespace}/${c.status.sandbox.name}`))
 			rows.push(waitingRow(c));

@@ -31,6 +31,11 @@ test("whoever suspended it makes a difference", () => {
 	assert.match(why(suspended({ "cay.dev/suspended-by": "budget/coders" })).sentence, /budget coders is used up/);
 	assert.match(why(suspended({ "cay.dev/asleep-since": "x" })).sentence, /Nobody used it/);
 	assert.match(why(suspended({})).sentence, /Somebody suspended it/);
+	const kept = { ...suspended({}), metadata: { name: "x", labels: { "cay.dev/session": "work" } } };
+	const work = (phase) => ({ metadata: { name: "work" }, status: { phase } });
+	assert.match(why(kept, undefined, undefined, [work("Ended")]).sentence, /Its session has ended/);
+	assert.match(why(kept, undefined, undefined, [work("Active")]).sentence, /Somebody suspended it/);
+	assert.match(why(suspended({}), undefined, undefined, [work("Ended")]).sentence, /Somebody suspended it/);
 });
 
 test("why it is not Ready, from the Sandbox, its Pod, or the last warning", () => {

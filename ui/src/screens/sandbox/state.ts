@@ -23,7 +23,8 @@ const SUSPENDED_BY = "cay.dev/suspended-by";
 const ASLEEP_SINCE = "cay.dev/asleep-since";
 const TEMPLATE = "agents.x-k8s.io/sandbox-template-ref";
 const POD_NAME = "agents.x-k8s.io/pod-name";
-const SESSION = "cay.dev/session";
+/** The label with the session that it was made for, also when that has ended. */
+export const SESSION = "cay.dev/session";
 const AGENT = "cay.dev/agent";
 const OWNER = "cay.dev/owner";
 
@@ -132,8 +133,14 @@ function because(sentence: string, reason = ""): Why {
 	return { sentence, fix: text.sandbox.fixes[reason] ?? "" };
 }
 
-/** Why it is not Ready. pod and warning (its last event of that type) are used where the Sandbox itself does not say. */
-export function why(s: Sandbox, pod?: Pod, warning?: KEvent): Why {
+/** Why somebody's hand suspended it: the session that it was made for has ended, or nobody knows. */
+function whySuspended(s: Sandbox, sessions: Session[]): Why {
+	const own = sessions.find((x) => x.metadata.name === s.metadata.labels?.[SESSION]);
+	return own?.status?.phase === "Ended" ? because(text.sandbox.why.sessionEnded, "SessionEnded") : because(text.sandbox.why.suspended, "SandboxSuspended");
+}
+
+/** Why it is not Ready. pod, warning (its last event of that type) and sessions are used where the Sandbox itself does not say. */
+export function why(s: Sandbox, pod?: Pod, warning?: KEvent, sessions: Session[] = []): Why {
 	const w = text.sandbox.why;
 	const ready = condition(s, "Ready");
 	const state = stateOf(s);
@@ -149,7 +156,7 @@ export function why(s: Sandbox, pod?: Pod, warning?: KEvent): Why {
 			return because(w.budget(budget), "Budget");
 		if (condition(s, "Suspended")?.reason === "PodNotOwned")
 			return because(condition(s, "Suspended")!.message ?? "");
-		return state === "stopping" ? because(w.suspending) : state === "asleep" ? because(w.asleep, "Asleep") : because(w.suspended, "SandboxSuspended");
+		return state === "stopping" ? because(w.suspending) : state === "asleep" ? because(w.asleep, "Asleep") : whySuspended(s, sessions);
 	}
 	if (state === "asleep")
 		return because(w.frozen, "Asleep");
