@@ -68,4 +68,10 @@ MUTATIONS = (
     mutation("tools-unlimited", "mcp/methods.c",
              "	e = tool_granted(r->post, r->tool);\n", "	e = NULL;\n",
              "a narrowed token names its tools", "pytest integration/test_agent_identity.py -k tools"),
+    mutation("identity-lent-for-ever", "server/auth/agent_tokens.c",
+             ".renewed = t->n_blocks == 1,", ".renewed = true,",
+             "what a narrowed token opened ends with it", "pytest integration/test_agent_identity.py -k outlives"),
+    mutation("identity-cut-off", "server/auth/agent_tokens.c",
+             ".renewed = t->n_blocks == 1,", ".renewed = false,",
+             "what an agent opened outlives its token", "pytest integration/test_agent_identity.py -k outlives"),
 )
