@@ -105,7 +105,7 @@ void lease_lines_read(const char *text, void (*fn)(void *arg, const struct lease
 
 struct err *lease_file_write(int run_fd, struct buf *text)
 {
-	return file_replace(run_fd, name, buf_head(text), text->len);
+	return file_replace(run_fd, name, buf_str(text), text->len);
 }
 
 void lease_file_remove(int run_fd)
