@@ -211,10 +211,13 @@ static void save_leases(struct reach *r)
 		return;
 	}
 	for (unsigned i = 0; i < POOL_SIZE; i++) {
-		if (r->rows[i].pod)
-			lease_lines_add_pod(r->rows[i].pod->uid, r->limits[i], &text);
+		const struct object *pod = r->rows[i].pod;
+
+		if (!pod)
+			continue;
+		lease_lines_add_pod(pod->uid, r->limits[i], &text);
 		if (r->limits[i])
-			lease_lines_add(i, r->rows[i].pod->uid, r->limits[i], &text);
+			lease_lines_add(i, pod->uid, r->limits[i], &text);
 	}
 	e = lease_file_write(r->spec.run_fd, &text);
 	if (e)
