@@ -138,6 +138,11 @@ static unsigned conn_wants(const struct conn *c)
 	return want;
 }
 
+bool conn_works(const struct conn *c)
+{
+	return c->stream->ops->wants(c->stream) == STREAM_WORKS;
+}
+
 /*
  * After a failed write, what the peer sent earlier is still to be read, so only conn_run() changes
  * the state.

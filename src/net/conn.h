@@ -69,6 +69,10 @@ void conn_end(struct conn *c);                /* half-closes after the buffered 
  * flush to end too.
  */
 void conn_close_after_flush(struct conn *c);
+/* Its stream works in another thread, in a handshake: nothing that the peer could do would count.
+ */
+bool conn_works(const struct conn *c);
+
 /* closed() with ERR_TIMEOUT after ms in which no byte moved; 0: never. */
 void conn_set_idle_ms(struct conn *c, uint64_t ms);
 /* closed() with ERR_TIMEOUT if output is waiting and none of it could be sent for ms; 0: never. */

@@ -39,7 +39,9 @@ static const struct http_limits *limits_of(const struct http_conn *hc)
 /* The timer may fire early, never late: if the deadline has moved, it is set again then. */
 static void set_deadline(struct http_conn *hc, uint64_t ms)
 {
-	hc->deadline = ms ? clock_mono() + (usec)ms * 1000 : 0;
+	hc->allowed = (usec)ms * 1000;
+	hc->overdue = false;
+	hc->deadline = ms ? clock_mono() + hc->allowed : 0;
 	if (!ms || (timer_armed(hc->timer) && hc->armed_for <= hc->deadline))
 		return;
 	hc->armed_for = hc->deadline;
@@ -437,6 +439,30 @@ static bool waits_for_peer(const struct http_conn *hc)
 	return !r->body_done && !r->paused && r->mode != HTTP_BODY_UNSET && !hc->progress;
 }
 
+static void rearm(struct http_conn *hc, usec now)
+{
+	hc->armed_for = hc->deadline;
+	timer_set(hc->timer, (uint64_t)(hc->deadline - now) / 1000 + 1);
+}
+
+/*
+ * Whether it is us who took the time. A handshake waits for a thread, and with a hundred of them on
+ * a slow processor for seconds; what the peer has sent meanwhile, the loop reads only after its
+ * timers.
+ */
+static bool deserves_time(struct http_conn *hc, usec now)
+{
+	if (conn_works(hc->link.conn)) {
+		hc->deadline = now + hc->allowed;
+		return true;
+	}
+	if (hc->overdue)
+		return false;
+	hc->overdue = true;
+	hc->deadline = now;
+	return true;
+}
+
 static void on_timer(void *arg)
 {
 	struct http_conn *hc = arg;
@@ -444,9 +470,8 @@ static void on_timer(void *arg)
 
 	if (!hc->deadline)
 		return;
-	if (now < hc->deadline) {
-		hc->armed_for = hc->deadline;
-		timer_set(hc->timer, (uint64_t)(hc->deadline - now) / 1000 + 1);
+	if (now < hc->deadline || deserves_time(hc, now)) {
+		rearm(hc, now);
 		return;
 	}
 	if (!waits_for_peer(hc)) {

@@ -83,6 +83,8 @@ struct http_conn {
 	size_t scanned;
 	struct timer *timer;
 	usec deadline, armed_for;
+	usec allowed; /* from when the deadline was set */
+	bool overdue; /* the deadline has passed, and unread input gets its turn */
 };
 
 enum http_body_mode {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "net/http_server.h"
+#include "net/stream.h"
 #include "rig.h"
 #include "site.h"
 #include "test.h"
@@ -122,6 +125,110 @@ TEST(a_slow_head_times_out)
 
 	site_init(&s, &limits);
 	is_true(rig_at_end(s.l, s.fd)); /* it sent no byte, so it gets none */
+	site_done(&s);
+}
+
+TEST(a_busy_loop_does_not_count_as_a_slow_head)
+{
+	static const char head[] = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+	struct http_limits limits = { .head_ms = 40 };
+	struct site s;
+
+	site_init(&s, &limits);
+	until(s.l, http_server_conns(s.server) == 1);
+	eq_int(send(s.fd, head, strlen(head), MSG_NOSIGNAL), strlen(head));
+	(void)poll(NULL, 0, 80); /* as if others kept the loop from this connection */
+	site_expect(&s, "hello\n");
+	site_done(&s);
+}
+
+/* A stream whose handshake waits for a thread until it is let on. */
+struct shaking {
+	struct stream stream;
+	struct stream *plain;
+	bool works;
+	void (*woken)(void *arg);
+	void *woken_arg;
+};
+
+static struct shaking *shaking_of(const struct stream *s)
+{
+	return container_of(s, struct shaking, stream);
+}
+
+static ssize_t shaking_read(struct stream *s, void *p, size_t len, struct err **ret_err)
+{
+	struct shaking *k = shaking_of(s);
+
+	return k->works ? STREAM_AGAIN : k->plain->ops->read(k->plain, p, len, ret_err);
+}
+
+static ssize_t shaking_write(struct stream *s, const void *p, size_t len, struct err **ret_err)
+{
+	struct shaking *k = shaking_of(s);
+
+	return k->works ? STREAM_AGAIN : k->plain->ops->write(k->plain, p, len, ret_err);
+}
+
+static bool shaking_shutdown(struct stream *s)
+{
+	return shaking_of(s)->plain->ops->shutdown(shaking_of(s)->plain);
+}
+
+static void shaking_attach(struct stream *s, struct loop *l unused, void (*woken)(void *arg),
+			   void *arg)
+{
+	shaking_of(s)->woken = woken;
+	shaking_of(s)->woken_arg = arg;
+}
+
+static unsigned shaking_wants(const struct stream *s)
+{
+	return shaking_of(s)->works ? STREAM_WORKS : 0;
+}
+
+static bool shaking_pending(const struct stream *s unused)
+{
+	return false;
+}
+
+static void shaking_free(struct stream *s)
+{
+	stream_free(take(shaking_of(s)->plain));
+}
+
+static struct stream *shake(void *arg, int fd)
+{
+	static const struct stream_ops ops = { .read = shaking_read,
+					       .write = shaking_write,
+					       .shutdown = shaking_shutdown,
+					       .attach = shaking_attach,
+					       .wants = shaking_wants,
+					       .pending = shaking_pending,
+					       .free = shaking_free };
+	struct shaking *k = arg;
+
+	k->plain = stream_plain(fd);
+	k->stream = (struct stream){ &ops, fd };
+	return &k->stream;
+}
+
+TEST(a_handshake_that_waits_for_a_thread_takes_none_of_the_heads_time)
+{
+	struct http_limits limits = { .head_ms = 40 };
+	struct shaking k = { .works = true };
+	struct site s;
+	usec end;
+
+	site_init_wrapped(&s, &limits, shake, &k);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	until(s.l, k.woken);
+	end = clock_mono() + 100 * 1000;
+	until(s.l, clock_mono() > end);
+	eq_int(http_server_conns(s.server), 1);
+	k.works = false;
+	k.woken(k.woken_arg);
+	site_expect(&s, "hello\n");
 	site_done(&s);
 }
 

@@ -109,7 +109,16 @@ static const struct http_handler handler = { on_head };
 
 void site_init(struct site *s, const struct http_limits *limits)
 {
-	struct http_server_spec spec = { .handler = &handler, .arg = s, .http2 = &http2_protocol };
+	site_init_wrapped(s, limits, NULL, NULL);
+}
+
+void site_init_wrapped(struct site *s, const struct http_limits *limits, http_wrap wrap, void *arg)
+{
+	struct http_server_spec spec = { .handler = &handler,
+					 .arg = s,
+					 .http2 = &http2_protocol,
+					 .wrap = wrap,
+					 .wrap_arg = arg };
 	int fd;
 
 	*s = (struct site){ .l = rig_loop() };

@@ -27,6 +27,8 @@ struct site {
 };
 
 void site_init(struct site *s, const struct http_limits *limits); /* NULL: the defaults */
+/* The server's streams are made by wrap(arg, fd). */
+void site_init_wrapped(struct site *s, const struct http_limits *limits, http_wrap wrap, void *arg);
 void site_done(struct site *s);
 void site_expect(struct site *s, const char *needle); /* reads until it comes; otherwise fails */
 int site_status(const char *answer);                  /* 0: no answer at all */
