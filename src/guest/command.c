@@ -84,6 +84,7 @@ static void ended(struct guest *g, uint32_t code, uint32_t signum)
 		s->message = message_end(g->command.message, code != 0);
 	links_end_attached(g, s);
 	links_tell_exit(g, s);
+	guest_settle(g);
 }
 
 /* What the command wrote is in the log before anyone hears of its end. */

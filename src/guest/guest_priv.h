@@ -22,7 +22,7 @@ struct watch;
 
 /*
  * What pid 1 knows. There is one thread and one loop; only links and sessions are ever freed,
- * because pid 1 ends only by being killed.
+ * because pid 1 ends with everything.
  */
 enum {
 	GUEST_LINKS_MAX = 600,
@@ -63,9 +63,13 @@ struct guest {
 	struct watch *accepting;
 	struct list links; /* struct link */
 	unsigned n_links, n_execs, n_dials;
+	bool asked_to_end; /* by a signal from outside the sandbox */
 	struct command command;
 	struct runtime *runtime; /* NULL: not requested */
 };
+
+/* main.c: ends this process, and the sandbox with it, if nothing is left to do or to tell. */
+void guest_settle(struct guest *g);
 
 /* link.c: connections from the node. */
 void links_start(struct guest *g, int fd, bool handed); /* handed: fd brings connections */

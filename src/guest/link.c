@@ -339,6 +339,7 @@ static void on_closed(void *arg, struct err *e)
 	framed_free(l->framed);
 	free(l);
 	g->n_links--;
+	guest_settle(g);
 	accept_settle(g);
 }
 

@@ -19,8 +19,9 @@
 
 /*
  * cay-init: pid 1 of a sandbox. The launcher starts it with /dev/null on 0, 1 and 2, the private
- * socket (listening) and the log file on the descriptors that wire.h names. It never exits by
- * itself: when the command has ended, the node reads its exit status and kills the sandbox.
+ * socket (listening) and the log file on the descriptors that wire.h names. When the command has
+ * ended, the node reads its exit status and kills the sandbox. It exits by itself only where no
+ * node is connected and the host asked it to end: then the machine is being shut down.
  *
  * Where an OCI runtime has made the container, some things are left to do, which its environment
  * names: FILTER is a file with the system call filter, FILES how many files a program may have open
@@ -31,9 +32,21 @@ enum {
 	FILTER_MAX = 4096, /* instructions: the kernel takes no more */
 };
 
-static void on_term(void *arg)
+static void on_term(void *arg, bool from_outside)
 {
-	command_signal(arg, SIGTERM);
+	struct guest *g = arg;
+
+	g->asked_to_end = g->asked_to_end || from_outside;
+	command_signal(g, SIGTERM);
+	guest_settle(g);
+}
+
+void guest_settle(struct guest *g)
+{
+	const struct wire_state *s = &g->command.state;
+
+	if (g->asked_to_end && (!s->started || s->exited) && !g->n_links)
+		loop_stop(g->loop);
 }
 
 /*

@@ -97,6 +97,23 @@ def test_signal_to_pid_one_goes_to_the_commands_group(guest, link):
     assert ("stdout", "F", b"got") in cri_lines(guest.log())
 
 
+def test_asked_to_end_it_ends_with_its_command_where_no_node_is_connected(guest, link):
+    """As at the end of the machine, after the daemon."""
+    link.start("sh", "-c", "trap 'echo got; exit 3' TERM; echo up; while :; do sleep 0.05; done")
+    wait_until(lambda: b"up" in guest.log())
+    link.close()
+    os.kill(guest.pid(), signal.SIGTERM)
+    wait_until(lambda: guest.proc.poll() is not None)
+    assert ("stdout", "F", b"got") in cri_lines(guest.log())
+
+
+def test_the_end_of_the_command_alone_does_not_end_it(guest, link):
+    link.start("true")
+    link.take(EXITED)
+    link.close()
+    assert guest.link().state()[:2] == (1, 1)
+
+
 def test_second_start_is_refused(link):
     link.start()
     link.send(START, 0, packed_start(["true"]))

@@ -26,7 +26,7 @@ struct children {
 	uint32_t n_known;
 	int fd;
 	struct watch *watch;
-	void (*on_term)(void *arg);
+	void (*on_term)(void *arg, bool from_outside);
 	void *arg;
 	uint32_t *count; /* NULL: nobody asks */
 };
@@ -72,11 +72,11 @@ static void on_signal(void *arg, unused unsigned ready)
 		if (info.ssi_signo == SIGCHLD)
 			reap(c);
 		else if (c->on_term)
-			c->on_term(c->arg);
+			c->on_term(c->arg, !info.ssi_pid);
 	}
 }
 
-struct err *children_new(struct loop *l, void (*on_term)(void *arg), void *arg,
+struct err *children_new(struct loop *l, void (*on_term)(void *arg, bool from_outside), void *arg,
 			 struct children **ret)
 {
 	struct children *c = xnew(struct children);

@@ -44,9 +44,10 @@ int identity_assume(const struct wire_start *who, const char **ret_step);
 /* Reaps every child of this process, known or not: pid 1 inherits all orphans of its sandbox. */
 struct children;
 
-/* on_term is called for SIGTERM and SIGINT; NULL: they keep their default action. */
-must_use struct err *children_new(struct loop *l, void (*on_term)(void *arg), void *arg,
-				  struct children **ret);
+/* on_term is called for SIGTERM and SIGINT; NULL: they keep their default action. from_outside: the
+ * sender is in none of our process namespaces. */
+must_use struct err *children_new(struct loop *l, void (*on_term)(void *arg, bool from_outside),
+				  void *arg, struct children **ret);
 /* exited() is called once, with a status as from waitpid(). */
 void children_add(struct children *c, pid_t pid, void (*exited)(void *arg, int status), void *arg);
 /* From now on the number of known children is kept there too; NULL: it is not. */
