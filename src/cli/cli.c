@@ -8,12 +8,9 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "client/client.h"
-#include "client/http.h"
 #include "json/yaml_tree.h"
 
-#define MAX_KUBECONFIG (4 * 1024 * 1024)
-#define MAX_MANIFESTS  (16 * 1024 * 1024)
+#define MAX_MANIFESTS (16 * 1024 * 1024)
 
 struct cli_node_ops cli_node;
 struct cli_data_ops cli_data;
@@ -171,58 +168,4 @@ struct err *cli_yaml_load(const char *path, struct json_doc **ret)
 	if (!e)
 		e = yaml_parse_all(text, len, ret);
 	return err_wrap(e, "read %s", path);
-}
-
-static char *default_kubeconfig(void)
-{
-	const char *home = getenv("HOME");
-
-	if (getenv("KUBECONFIG"))
-		return xstrdup(getenv("KUBECONFIG"));
-	return xasprintf("%s/.kube/config", home ? home : "");
-}
-
-struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path)
-{
-	autofree char *file = path ? xstrdup(path) : default_kubeconfig();
-	autofree char *text = NULL;
-	size_t len;
-	struct err *e = file_read(AT_FDCWD, file, MAX_KUBECONFIG, &text, &len);
-
-	if (!e)
-		e = yaml_parse_one(text, len, ret);
-	if (e)
-		return err_wrap(e, "read kubeconfig %s", file);
-	*ret_path = take(file);
-	return NULL;
-}
-
-struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret)
-{
-	autoptr(json_doc) doc = NULL;
-	autofree char *file = NULL;
-	char *slash;
-	struct err *e;
-
-	if (!path && !getenv("KUBECONFIG") && getenv("KUBERNETES_SERVICE_HOST"))
-		return kubeconfig_read(NULL, NULL, ret); /* we run in a Pod of the cluster */
-	e = cli_kubeconfig_load(path, &doc, &file);
-	if (e)
-		return e;
-	slash = strrchr(file, '/');
-	if (slash)
-		*slash = '\0';
-	return kubeconfig_read(json_root(doc), slash ? file : ".", ret);
-}
-
-struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
-			struct client **ret)
-{
-	struct kubeconfig k = { 0 };
-	struct err *e = cli_kubeconfig_read(kubeconfig, &k);
-
-	if (!e)
-		e = client_http_new(l, &k, "cay/" CAY_VERSION, kinds, ret);
-	kubeconfig_done(&k);
-	return e;
 }

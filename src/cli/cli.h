@@ -128,6 +128,17 @@ extern struct cli_data_ops cli_data;
 /* The documents of a YAML or JSON file, as a list; "-": standard input. At most 16 MiB. */
 must_use struct err *cli_yaml_load(const char *path, struct json_doc **ret);
 
+#define CLI_DATA_DIR "/var/lib/cay" /* where `cay serve` keeps its state unless it is told */
+
+/*
+ * The kubeconfig of a command that works on any server: the one that was given, $KUBECONFIG,
+ * admin.kubeconfig of the data directory if it can be read, the service account of a Pod (*ret is
+ * NULL), ~/.kube/config; *ret is malloc'd. ERR_NOT_FOUND: there is none, and the text says how to
+ * start a server; ERR_FORBIDDEN: there may be one, which this user cannot read.
+ */
+must_use struct err *cli_kubeconfig_find(const char *given, const char *data_dir, char **ret);
+/* The command that starts the server of a data directory on this machine; malloc'd. */
+char *cli_start_command(const char *data_dir);
 /*
  * A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
  */
@@ -153,11 +164,15 @@ struct cli_server {
 	char *prefix;        /* of every path: "" or "/k8s/clusters/x" */
 	char *ns;            /* of the current context; NULL: none */
 	char *authorization; /* NULL: by certificate */
+	char *data_dir;      /* of a server on this machine, whose own kubeconfig it is; NULL: no */
 	struct tls_ctx *tls; /* NULL: plain HTTP */
 };
 must_use struct err *cli_server_find(const char *kubeconfig, struct cli_server *ret);
 void cli_server_done(struct cli_server *s);
 struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap() */
+/* e, or if nobody listens there, that no server answers, and how to start it if that can be known.
+ * Its code and error number stay. Takes e over. */
+must_use struct err *cli_server_refused(const struct cli_server *s, struct err *e);
 
 /* One request and its whole answer, of 1 MiB at most; *ret_answer is the caller's. All that it is
  * given stays the caller's. */

@@ -46,7 +46,7 @@ static void on_failed(void *arg, const struct err *e)
 	struct waiting *w = arg;
 
 	if (!w->failure)
-		w->failure = err_new(err_code(e), "%s", err_text(e));
+		w->failure = err_copy(e);
 	loop_stop(w->loop);
 }
 

@@ -34,7 +34,7 @@ static const char *const scopes[] = { "session", "user", NULL };
 
 const struct setting mcp_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE", "Which server, and as whom" },
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR",
+	{ "data-dir", SETTING_TEXT, CLI_DATA_DIR, "DIR",
 	  "Where admin.kubeconfig is, if neither --kubeconfig nor $KUBECONFIG is given" },
 	{ "namespace", SETTING_TEXT, NULL, "NAME",
 	  "Namespace of calls that name none (by default that of the kubeconfig's context)" },
@@ -237,25 +237,16 @@ static char *make_path(const struct settings *set, const struct cli_server *at)
 	return buf_steal(&b, NULL);
 }
 
-/* The first that there is. NULL: ~/.kube/config, or the error about it. */
-static char *find_kubeconfig(const struct settings *set)
-{
-	const char *given = settings_text(set, "kubeconfig");
-	autofree char *own = NULL;
-
-	if (given || getenv("KUBECONFIG"))
-		return xstrdup(given);
-	own = xasprintf("%s/admin.kubeconfig", settings_text(set, "data-dir"));
-	return access(own, R_OK) ? NULL : take(own);
-}
-
 static struct err *stdio_start(struct stdio *s, const struct settings *set)
 {
 	static const struct http_limits limits = { .idle_ms = 60 * 1000 };
-	autofree char *kubeconfig = find_kubeconfig(set);
-	struct err *e = cli_server_find(kubeconfig, &s->b.at);
+	autofree char *kubeconfig = NULL;
+	struct err *e = cli_kubeconfig_find(settings_text(set, "kubeconfig"),
+					    settings_text(set, "data-dir"), &kubeconfig);
 	struct stat st;
 
+	if (!e)
+		e = cli_server_find(kubeconfig, &s->b.at);
 	if (!e)
 		e = loop_new(&s->b.loop);
 	if (e)

@@ -266,6 +266,7 @@ static void on_failed(void *arg, const struct err *e)
 {
 	struct mcp_call *c = arg;
 	autofree char *text = NULL;
+	autoptr(err) why = NULL;
 
 	c->x = NULL;
 	if (err_errno(e) == ECONNREFUSED && c->type != MCP_CALL_DELETE && !c->cancellation &&
@@ -273,8 +274,9 @@ static void on_failed(void *arg, const struct err *e)
 		timer_set(c->timer, RETRY_MS);
 		return;
 	}
+	why = cli_server_refused(&c->b->at, err_copy(e));
 	text = xasprintf("the server cannot be reached, or was lost during the call: %s",
-			 err_text(e));
+			 err_text(why));
 	fail(c, text);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server of a kubeconfig, for commands that send requests of their own. */
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <string.h>
@@ -71,12 +72,42 @@ struct err *cli_authorization(const struct kubeconfig *k, char **ret)
 	return NULL;
 }
 
+/* The directory of a kubeconfig that `cay serve` has written for its administrator: its store is
+ * beside it. NULL: it is another one. */
+static char *own_data_dir(const char *kubeconfig)
+{
+	const char *slash = kubeconfig ? strrchr(kubeconfig, '/') : NULL;
+	autofree char *dir = slash ? xstrndup(kubeconfig, (size_t)(slash - kubeconfig)) : NULL;
+	autofree char *store = dir ? xasprintf("%s/store.db", dir) : NULL;
+
+	return store && str_eq(slash, "/admin.kubeconfig") && file_exists(AT_FDCWD, store)
+		       ? take(dir)
+		       : NULL;
+}
+
+struct err *cli_server_refused(const struct cli_server *s, struct err *e)
+{
+	autofree char *start = NULL;
+	enum err_code code = err_code(e);
+
+	if (err_errno(e) != ECONNREFUSED)
+		return e;
+	err_free(e);
+	if (s->data_dir)
+		start = cli_start_command(s->data_dir);
+	e = start ? err_sys(ECONNREFUSED, "no server answers at %s (start it with `%s`)", s->addr,
+			    start)
+		  : err_sys(ECONNREFUSED, "no server answers at %s", s->addr);
+	return err_recode(e, code); /* who waits for a server to come back goes by it */
+}
+
 struct err *cli_server_find(const char *kubeconfig, struct cli_server *ret)
 {
 	struct kubeconfig k = { 0 };
 	struct err *e = cli_kubeconfig_read(kubeconfig, &k);
 
-	*ret = (struct cli_server){ .ns = xstrdup(k.namespace_) };
+	*ret = (struct cli_server){ .ns = xstrdup(k.namespace_),
+				    .data_dir = own_data_dir(kubeconfig) };
 	if (!e)
 		e = read_server(k.server, ret);
 	if (!e)
@@ -99,6 +130,7 @@ void cli_server_done(struct cli_server *s)
 	free(s->prefix);
 	free(s->ns);
 	free(s->authorization);
+	free(s->data_dir);
 	tls_ctx_unref(s->tls);
 }
 

@@ -84,7 +84,22 @@ static struct err *exchange(struct ask *a, const char *method, const char *path,
 						.wrap_arg = &a->server },
 			 &a->status, &a->answer);
 	http_headers_done(&h);
+	if (err_errno(e) == ECONNREFUSED)
+		return cli_server_refused(&a->server, e);
 	return err_wrap(e, "ask the server at %s", a->server.addr);
+}
+
+static struct err *no_server(const struct settings *s, const char *admin, struct err *e)
+{
+	autofree char *start = cli_start_command(settings_text(s, "data-dir"));
+
+	if (!err_is(e, ERR_NOT_FOUND))
+		return err_wrap(e, "find the server (--data-dir names its directory)");
+	err_free(e);
+	return err_new(ERR_NOT_FOUND,
+		       "no server has been started here: there is no %s; start one with `%s`, or "
+		       "name its directory with --data-dir",
+		       admin, start);
 }
 
 /* path is below /cay/v1/users. */
@@ -97,7 +112,7 @@ static struct err *ask(const struct settings *s, const char *method, const char 
 	struct err *e = cli_server_find(admin, &a.server);
 
 	if (e)
-		e = err_wrap(e, "find the server (--data-dir names its directory)");
+		e = no_server(s, admin, e);
 	else
 		e = exchange(&a, method, target, body);
 	if (!e)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for people against servers that do less than ours: an old exec protocol, watches that end early."""
+"""The commands for people against servers that do less than ours, an old exec protocol or watches that end early, and without any."""
 
 import base64
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cay_local import BUILD
+from conftest import needs_root
 
 CAY = os.path.join(BUILD, "cay")
 BOX = "/apis/agents.x-k8s.io/v1beta1/namespaces/default/sandboxes/box"
@@ -125,3 +127,87 @@ def test_url_reads_the_kubeconfig_as_other_commands_do(old, tmp_path):
 def test_url_sends_no_token_in_the_clear_to_another_machine(old, tmp_path):
     r = url(old, tmp_path, "--router", "http://192.0.2.1:8080", token="secret")
     assert r.returncode == 2 and b"over https:// only" in r.stderr, r
+
+
+def lonely(tmp_path, *args, **env):
+    """A command of a user who has a home and nothing else."""
+    if os.path.exists("/var/lib/cay"):
+        pytest.skip("this machine has a server of its own, which would be found")
+    clean = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")}
+    return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          env={**clean, "HOME": str(tmp_path), **env})
+
+
+@pytest.mark.parametrize("command", [("ls",), ("run", "--", "true"), ("get", "pods"), ("agent", "ls"), ("mcp",), ("ui", "--print")])
+def test_where_no_server_was_started_the_places_and_the_way_to_one_are_named(tmp_path, command):
+    r = lonely(tmp_path, *command)
+    assert r.returncode == 1 and "no server has been started here" in r.stderr and r.stderr.count("\n") == 1, r
+    for part in ("/var/lib/cay/admin.kubeconfig", f"{tmp_path}/.kube/config", "`cay serve`", "--kubeconfig"):
+        assert part in r.stderr, r.stderr
+
+
+def test_the_unit_is_started_where_it_is_installed(tmp_path):
+    needs_root()
+    script = """mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /etc/systemd && mkdir -p /run/systemd/system /etc/systemd/system &&
+        touch /etc/systemd/system/cay.service && exec "$@\""""
+    argv = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", CAY, "ls"]
+    if os.path.exists("/var/lib/cay"):
+        pytest.skip("this machine has a server of its own, which would be found")
+    if not os.path.isdir("/etc/systemd"):
+        pytest.skip("this machine has no /etc/systemd to put a unit into")
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    assert r.returncode == 1 and "`systemctl start cay`" in r.stderr, r
+
+
+def test_a_data_directory_of_ones_own_is_named_in_the_command(tmp_path):
+    for command in ("mcp", "ui"):
+        assert f"`cay serve --data-dir {tmp_path}/data`" in lonely(tmp_path, command, "--data-dir", f"{tmp_path}/data").stderr
+    r = lonely(tmp_path, "user", "ls", "--data-dir", f"{tmp_path}/data")
+    assert r.returncode == 1 and "no server has been started here" in r.stderr and f"`cay serve --data-dir {tmp_path}/data`" in r.stderr
+
+
+def test_a_kubeconfig_of_the_user_that_is_missing_is_a_plain_fact(tmp_path):
+    for r in (lonely(tmp_path, "ls", KUBECONFIG="/nowhere/config"), lonely(tmp_path, "ls", "--kubeconfig", "/nowhere/config")):
+        assert r.returncode == 1 and "/nowhere/config: No such file" in r.stderr and "started" not in r.stderr, r
+
+
+def nobody_at(path):
+    """A kubeconfig of a port where nobody listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "c", "user": {}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}))
+    return f"no server answers at 127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("command", [("ls",), ("run", "--", "true"), ("exec", "box", "--", "true"), ("ui", "--print")])
+def test_a_server_that_does_not_answer_is_named(tmp_path, command):
+    said = nobody_at(tmp_path / ".kube" / "config")
+    r = lonely(tmp_path, *command)
+    assert r.returncode == 1 and f"{said}: " in r.stderr and "cay serve" not in r.stderr, r
+    said = nobody_at(tmp_path / "copied" / "admin.kubeconfig")  # from a machine that may be another
+    r = lonely(tmp_path, command[0], "--kubeconfig", f"{tmp_path}/copied/admin.kubeconfig", *command[1:])
+    assert r.returncode == 1 and f"{said}: " in r.stderr and "cay serve" not in r.stderr, r
+
+
+@pytest.mark.parametrize("command", [("ls",), ("ui", "--print"), ("user", "ls")])
+def test_a_server_of_this_machine_that_does_not_answer_can_be_started(tmp_path, command):
+    data = tmp_path / "data"
+    said = nobody_at(data / "admin.kubeconfig")
+    (data / "store.db").write_text("")
+    flag = ("--data-dir", str(data)) if command[0] == "user" else ("--kubeconfig", str(data / "admin.kubeconfig"))
+    r = lonely(tmp_path, *command, *flag)
+    assert r.returncode == 1 and f"{said} (start it with `cay serve --data-dir {data}`)" in r.stderr, r
+
+
+def test_who_may_not_read_the_administrators_kubeconfig_is_told_whom_to_ask(tmp_path):
+    needs_root()
+    script = 'mount -t tmpfs tmpfs /var/lib && mkdir -m 700 /var/lib/cay && touch /var/lib/cay/admin.kubeconfig && exec setpriv --reuid 65534 "$@"'
+    argv = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", CAY, "ls"]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={"HOME": "/nowhere", "PATH": os.environ["PATH"]})
+    assert r.returncode == 1 and "/var/lib/cay/admin.kubeconfig cannot be read" in r.stderr and "cay user add" in r.stderr, r
+    assert "started" not in r.stderr

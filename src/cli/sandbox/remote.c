@@ -4,8 +4,8 @@
  * command that claims and then runs something needs one TLS handshake for both. Commands are
  * written one step after the other: each waits for its answer by turning the loop.
  */
+#include <errno.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "api/meta.h"
 #include "base/buf.h"
@@ -42,14 +42,6 @@ struct remote {
 	usec settled;  /* since when a clean-up runs; 0: none does */
 };
 
-/* The files that a kubeconfig is looked for in, beside the flag and the variable. */
-static const char *usual_kubeconfig(void)
-{
-	static const char ours[] = "/var/lib/cay/admin.kubeconfig";
-
-	return !getenv("KUBECONFIG") && access(ours, R_OK) == 0 ? ours : NULL;
-}
-
 static struct err *choose_namespace(struct remote *r, const char *flag, const char *of_context)
 {
 	const char *ns = str_or(flag, str_or(of_context, "default"));
@@ -63,11 +55,11 @@ struct err *remote_open(const struct settings *s, struct remote **ret)
 {
 	static const struct http_limits limits = { .idle_ms = IDLE_MS };
 	autoptr(remote) r = xnew(struct remote);
-	const char *path = settings_text(s, "kubeconfig");
-	struct err *e = cli_server_find(path ? path : usual_kubeconfig(), &r->at);
+	autofree char *path = NULL;
+	struct err *e = cli_kubeconfig_find(settings_text(s, "kubeconfig"), CLI_DATA_DIR, &path);
 
-	if (err_is(e, ERR_NOT_FOUND))
-		e = err_wrap(e, "find a server (run `cay serve`, or name one with --kubeconfig)");
+	if (!e)
+		e = cli_server_find(path, &r->at);
 	if (!e)
 		e = choose_namespace(r, settings_text(s, "namespace"), r->at.ns);
 	if (!e)
@@ -286,8 +278,10 @@ static void call_done(struct call *c)
 	err_free(c->err);
 }
 
-static struct err *call_error(struct call *c, const char *what)
+static struct err *call_error(struct call *c, const struct remote *r, const char *what)
 {
+	if (err_errno(c->err) == ECONNREFUSED) /* whatever was asked */
+		return cli_server_refused(&r->at, take(c->err));
 	if (c->err)
 		return err_wrap(take(c->err), "%s", what);
 	if (c->status < 300)
@@ -315,7 +309,7 @@ struct err *remote_ask(struct remote *r, const struct ask *ask, struct json_doc 
 	if (e)
 		e = err_wrap(e, "%s", what);
 	else
-		e = call_error(&c, what);
+		e = call_error(&c, r, what);
 	if (!e && ret)
 		e = err_wrap(json_parse(buf_str(&c.body), c.body.len, NULL, ret), "%s", what);
 	call_done(&c);
@@ -358,7 +352,7 @@ struct err *remote_feed(struct remote *r, const char *path, struct feed *f)
 		err_free(take(e));
 		f->late = true;
 	} else if (!e) {
-		e = call_error(&c, path);
+		e = call_error(&c, r, path);
 	}
 	call_done(&c);
 	return e;

@@ -3,9 +3,8 @@
  * `cay ui`: a link to the web page. A Cay server has the page and makes the link; where there is
  * none, as on a cluster, this command serves the page itself.
  */
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -16,7 +15,7 @@
 const struct setting ui_settings[] = {
 	{ "print", SETTING_BOOL, "false", NULL, "Print the link, and start no browser" },
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE", "Which server, and as whom" },
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR",
+	{ "data-dir", SETTING_TEXT, CLI_DATA_DIR, "DIR",
 	  "Where admin.kubeconfig is, if neither --kubeconfig nor $KUBECONFIG is given" },
 	{ "proxy", SETTING_BOOL, "false", NULL,
 	  "Serve the page from this command, also if the server has one: no certificate to trust" },
@@ -24,18 +23,6 @@ const struct setting ui_settings[] = {
 	  "Loopback address to serve the page on where the server has none; port 0: any" },
 	{ 0 },
 };
-
-/* The first that there is. NULL: ~/.kube/config, or the error about it. */
-static char *find_kubeconfig(const struct settings *s)
-{
-	const char *given = settings_text(s, "kubeconfig");
-	autofree char *own = NULL;
-
-	if (given || getenv("KUBECONFIG"))
-		return given ? xstrdup(given) : NULL;
-	own = xasprintf("%s/admin.kubeconfig", settings_text(s, "data-dir"));
-	return access(own, R_OK) ? NULL : take(own);
-}
 
 struct err *ui_ask(struct cli_server *at, const char *method, const char *path, const char *body,
 		   struct ui_answer *ret)
@@ -61,6 +48,8 @@ struct err *ui_ask(struct cli_server *at, const char *method, const char *path, 
 						.wrap_arg = at },
 			 &ret->status, &text);
 	http_headers_done(&h);
+	if (err_errno(e) == ECONNREFUSED)
+		return cli_server_refused(at, e);
 	if (e)
 		return err_wrap(e, "ask the server at %s", at->addr);
 	err_free(json_parse(buf_str(&text), text.len, NULL, &ret->body));
@@ -124,13 +113,14 @@ static void say_certificate(const char *kubeconfig)
 
 static struct err *run(const struct settings *s, struct cli_server *at)
 {
-	autofree char *kubeconfig = find_kubeconfig(s), *url = NULL;
-	struct err *e = cli_server_find(kubeconfig, at);
+	autofree char *kubeconfig = NULL, *url = NULL;
+	struct err *e = cli_kubeconfig_find(settings_text(s, "kubeconfig"),
+					    settings_text(s, "data-dir"), &kubeconfig);
 
-	if (e)
-		return err_wrap(e,
-				"find a server (run `cay serve`, or name one with --kubeconfig)");
-	e = settings_bool(s, "proxy") ? NULL : ask_for_link(at, &url);
+	if (!e)
+		e = cli_server_find(kubeconfig, at);
+	if (!e && !settings_bool(s, "proxy"))
+		e = ask_for_link(at, &url);
 	if (e)
 		return e;
 	if (!url)
