@@ -6,6 +6,7 @@
 #include "api/meta.h"
 #include "api/registry.h"
 #include "base/log.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "json/json.h"
@@ -50,7 +51,7 @@ static void put_info(struct json_doc *d, struct json *status)
 	if (uname(&u) < 0)
 		return;
 	json_set_str(d, info, "kernelVersion", u.release);
-	json_set_str(d, info, "architecture", str_eq(u.machine, "x86_64") ? "amd64" : u.machine);
+	json_set_str(d, info, "architecture", PLATFORM_ARCH);
 	json_set_str(d, info, "operatingSystem", "linux");
 	json_set_str(d, info, "osImage", "Linux");
 	json_set_str(d, info, "containerRuntimeVersion", "cay://" CAY_VERSION);

@@ -7,6 +7,7 @@
 #include "api/view_claim.h"
 #include "api/view_sandbox.h"
 #include "base/buf.h"
+#include "base/platform.h"
 #include "base/series.h"
 #include "base/str.h"
 #include "control/control.h"
@@ -249,21 +250,13 @@ const struct recent *tally_recent(const struct tally *t)
 	return t->recent;
 }
 
-#if defined(__x86_64__)
-#define PLATFORM "linux/amd64"
-#elif defined(__aarch64__)
-#define PLATFORM "linux/arm64"
-#else
-#define PLATFORM "unknown"
-#endif
-
 static void write_build(struct buf *b)
 {
 	buf_add_str(b, "# HELP agent_sandbox_build_info What this controller was built from.\n"
 		       "# TYPE agent_sandbox_build_info gauge\n"
 		       "agent_sandbox_build_info{git_version=\"" CAY_VERSION "\","
 		       "git_commit=\"unknown\",build_date=\"unknown\",go_version=\"unknown\","
-		       "compiler=\"" __VERSION__ "\",platform=\"" PLATFORM "\"} 1\n");
+		       "compiler=\"" __VERSION__ "\",platform=\"linux/" PLATFORM_ARCH "\"} 1\n");
 }
 
 void tally_write(const struct tally *t, struct buf *b)

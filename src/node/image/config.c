@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <sys/utsname.h>
 
 #include "base/parse.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "node/image/image_priv.h"
 
@@ -198,27 +198,12 @@ struct err *config_read(const char *text, size_t len, struct draft *d)
 	return NULL;
 }
 
-const char *platform_arch(void)
-{
-	static const struct {
-		const char *machine, *arch;
-	} rows[] = { { "x86_64", "amd64" },   { "aarch64", "arm64" },   { "armv7l", "arm" },
-		     { "i686", "386" },       { "ppc64le", "ppc64le" }, { "s390x", "s390x" },
-		     { "riscv64", "riscv64" } };
-	struct utsname u;
-
-	if (uname(&u) == 0)
-		for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-			if (str_eq(rows[i].machine, u.machine))
-				return rows[i].arch;
-	return "unknown";
-}
-
 struct err *platform_check(const char *os, const char *arch)
 {
 	if ((str_empty(os) || str_eq(os, "linux")) &&
-	    (str_empty(arch) || str_eq(arch, platform_arch())))
+	    (str_empty(arch) || str_eq(arch, PLATFORM_ARCH)))
 		return NULL;
-	return err_new(ERR_UNSUPPORTED, "the image is for %s/%s, and this machine is linux/%s",
-		       str_or(os, "linux"), str_or(arch, "?"), platform_arch());
+	return err_new(ERR_UNSUPPORTED,
+		       "the image is for %s/%s, and this machine is linux/" PLATFORM_ARCH,
+		       str_or(os, "linux"), str_or(arch, "?"));
 }

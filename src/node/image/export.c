@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/platform.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "node/image/image_priv.h"
@@ -131,7 +132,7 @@ static struct json *config_of(struct export *x, const struct json *layers)
 
 	json_set_str(x->doc, root, "created", json_get_str(kept, "created"));
 	json_set_str(x->doc, root, "architecture",
-		     str_or(json_get_str(kept, "architecture"), platform_arch()));
+		     str_or(json_get_str(kept, "architecture"), PLATFORM_ARCH));
 	json_set_str(x->doc, root, "os", "linux");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		json_set(x->doc, c, rows[i].as, json_copy(x->doc, json_get(kept, rows[i].member)));

@@ -214,7 +214,6 @@ must_use struct err *tree_read(int tree, const char *path, char **ret, size_t *r
 must_use struct err *config_read(const char *text, size_t len, struct draft *d);
 /* Whether something that is for this platform runs here. ERR_UNSUPPORTED. NULLs are fine. */
 must_use struct err *platform_check(const char *os, const char *arch);
-const char *platform_arch(void); /* this machine's, in Go's words */
 /* users.c: looks the config's user up in the files of the layers (top first), and adds uid, gid
  * and home where it is found. */
 void users_resolve(const char *const *layers, struct json_doc *config);

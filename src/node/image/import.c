@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "loop/loop.h"
 #include "node/image/image_priv.h"
@@ -154,7 +155,7 @@ static struct err *root_draft(struct import *im, struct draft **ret)
 	text = xasprintf("{%s%s%s\"architecture\":\"%s\",\"os\":\"linux\",\"config\":%s,\"rootfs\":"
 			 "{\"type\":\"layers\",\"diff_ids\":[\"%s\"]}}",
 			 im->built ? "\"created\":\"" : "", im->built ? im->built->created : "",
-			 im->built ? "\"," : "", platform_arch(),
+			 im->built ? "\"," : "", PLATFORM_ARCH,
 			 im->built ? im->built->config : "{}", im->done.diff_id);
 	sha256_add(hash, text, strlen(text));
 	sha256_end_text(hash, digest);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "node/image/image_priv.h"
 
@@ -199,7 +200,7 @@ static struct err *none_fits(const struct json *list)
 			   str_or(json_get_str(json_get(m.val, "platform"), "os"), "?"),
 			   str_or(json_get_str(json_get(m.val, "platform"), "architecture"), "?"));
 	return err_new(ERR_UNSUPPORTED, "there is no image for linux/%s; there are: %s",
-		       platform_arch(), b.len ? buf_str(&b) : "none");
+		       PLATFORM_ARCH, b.len ? buf_str(&b) : "none");
 }
 
 static struct err *read_any(int tree, const struct json *desc, struct draft *d, unsigned depth);

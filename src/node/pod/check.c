@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sys/utsname.h>
 
 #include "base/buf.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "node/host/numbers.h"
@@ -103,16 +103,7 @@ static char *wrong_node_name(struct json *v, const struct json *spec)
 
 static char *wrong_arch(struct json *v, unused const struct json *spec)
 {
-	const char *want = str_or(json_str(v), "");
-	struct utsname u;
-
-	if (uname(&u) < 0)
-		return NULL;
-	if (str_eq(want, str_eq(u.machine, "x86_64")    ? "amd64"
-			 : str_eq(u.machine, "aarch64") ? "arm64"
-							: u.machine))
-		return NULL;
-	return xasprintf("this node is %s", u.machine);
+	return str_eq(json_str(v), PLATFORM_ARCH) ? NULL : xstrdup("this node is " PLATFORM_ARCH);
 }
 
 static char *wrong_min_domains(struct json *v, unused const struct json *spec)

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/metrics.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/call/body.h"
@@ -32,7 +33,7 @@ static void show_version(struct pages *ps unused, struct call *c)
 	json_set_str(d, o, "buildDate", "1970-01-01T00:00:00Z");
 	json_set_str(d, o, "goVersion", "none");
 	json_set_str(d, o, "compiler", "cc");
-	json_set_str(d, o, "platform", "linux/amd64");
+	json_set_str(d, o, "platform", "linux/" PLATFORM_ARCH);
 	call_reply_json(c, STATUS_OK, d);
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/utsname.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/platform.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -200,4 +203,20 @@ TEST(an_arena_copies_text)
 	eq_str(arena_strdup(a, NULL), NULL);
 	eq_str(arena_strndup(a, "abc", 2), "ab");
 	eq_str(arena_printf(a, "%d-%s", 5, "x"), "5-x");
+}
+
+TEST(the_name_of_the_architecture_is_that_of_the_machine)
+{
+	static const struct {
+		const char *machine, *arch;
+	} rows[] = { { "x86_64", "amd64" }, { "aarch64", "arm64" } };
+	struct utsname u;
+
+	is_true(!uname(&u));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (str_eq(rows[i].machine, u.machine)) {
+			eq_str(PLATFORM_ARCH, rows[i].arch);
+			return;
+		}
+	skip_because("this machine is neither of those");
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/platform.h"
 #include "fixture.h"
 #include "kinds.h"
 
@@ -269,6 +270,7 @@ TEST(discovery_comes_in_both_forms)
 	eq_str(at(&c, "apiVersion"), "apidiscovery.k8s.io/v2");
 	autoanswer d = ask(&f, "GET", "/version", NULL);
 	eq_str(at(&d, "major"), "1");
+	eq_str(at(&d, "platform"), "linux/" PLATFORM_ARCH);
 	fixture_done(&f);
 }
 
