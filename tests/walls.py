@@ -81,6 +81,7 @@ WALLS = (
     Wall("read-only", ISOLATION + "test_the_mounts_are_exactly_these"),
     Wall("root-read-only", ISOLATION + "test_a_read_only_root_is_all_read_only"),
     Wall("old-root", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("mount-propagation", ISOLATION + "test_no_mount_follows_those_of_the_host"),
     Wall("runtime-jail", "integration/test_runtimes.py::test_no_descriptor_of_the_host_is_open[crun]"),
     Wall("host-usr-ids", ISOLATION + "test_what_only_root_of_the_host_may_read_is_not_read_inside"),
     Wall("host-usr-closed", "integration/test_host_writable.py::test_what_only_root_of_the_machine_may_read_stays_closed[native]"),

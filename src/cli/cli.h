@@ -73,6 +73,13 @@ struct cli_image_build {
 	const char *debs;          /* NULL: the machine's apt sources */
 };
 
+/* What `cay doctor` was told of the instance, each as given to `cay serve`. */
+struct cli_doctor {
+	const char *data_dir;
+	const char *runtimes, *without_features; /* NULL: not given */
+	bool quick;                              /* no sandbox is started */
+};
+
 /*
  * What node/ provides to commands that work on a data directory without a server. role/tools.c
  * fills it in, because cli/ must not depend on node/.
@@ -100,7 +107,7 @@ struct cli_node_ops {
 	/* {"items":[{type,name,owner}]}, and how many of them have no living owner. */
 	struct err *(*census)(const char *data_dir, struct json_doc **ret, size_t *ret_orphans);
 	/* {"checks":[{name,status,message,fix}]}, and how many of them failed. */
-	struct err *(*doctor)(const char *data_dir, const char *runtimes, struct json_doc **ret,
+	struct err *(*doctor)(const struct cli_doctor *about, struct json_doc **ret,
 			      size_t *ret_failed);
 };
 extern struct cli_node_ops cli_node;

@@ -14,6 +14,9 @@ const struct setting doctor_settings[] = {
 	  "Data directory of the instance that runs or will run here" },
 	{ "runtimes", SETTING_TEXT, NULL, "NAME=PROGRAM[,ARG...] ...",
 	  "OCI runtimes of that instance, as given to `cay serve`" },
+	{ "without-features", SETTING_TEXT, NULL, "NAME,...",
+	  "Kernel features that the instance does without, as given to `cay serve`" },
+	{ "quick", SETTING_BOOL, "false", NULL, "Start no sandbox, which takes a second" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },
@@ -29,10 +32,10 @@ static void print_text(const struct json *checks, size_t n_failed)
 		const char *fix = json_get_str(it.val, "fix");
 
 		n_warned += str_eq(status, "warn");
-		buf_printf(&out, "%-5s %-18s %s\n", status, json_get_str(it.val, "name"),
+		buf_printf(&out, "%-5s %-24s %s\n", status, json_get_str(it.val, "name"),
 			   json_get_str(it.val, "message"));
 		if (fix)
-			buf_printf(&out, "%-24s fix: %s\n", "", fix);
+			buf_printf(&out, "%-30s fix: %s\n", "", fix);
 	}
 	buf_printf(&out, "%zu checks, %zu warnings, %zu failures\n", json_len(checks), n_warned,
 		   n_failed);
@@ -44,8 +47,11 @@ int doctor_run(const struct command *c unused, const struct settings *s)
 	const char *format = settings_text(s, "output");
 	autoptr(json_doc) doc = NULL;
 	size_t n_failed = 0;
-	struct err *e = cli_node.doctor(settings_text(s, "data-dir"), settings_text(s, "runtimes"),
-					&doc, &n_failed);
+	const struct cli_doctor about = { .data_dir = settings_text(s, "data-dir"),
+					  .runtimes = settings_text(s, "runtimes"),
+					  .without_features = settings_text(s, "without-features"),
+					  .quick = settings_bool(s, "quick") };
+	struct err *e = cli_node.doctor(&about, &doc, &n_failed);
 
 	if (e)
 		return cli_fail(err_wrap(e, "doctor"));

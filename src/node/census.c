@@ -15,6 +15,7 @@
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
+#include "node/host/scope.h"
 #include "node/host/uplink.h"
 #include "node/node.h"
 #include "node/pod/state.h"
@@ -335,7 +336,7 @@ static char *mount_point(const char *line)
 
 static void scan_mounts(struct census *c)
 {
-	autofree char *text = NULL;
+	autofree char *objects = instance_dir(c->inst, INSTANCE_OBJECTS), *text = NULL;
 	char *save = NULL;
 
 	err_free(file_read(AT_FDCWD, "/proc/self/mountinfo", 16 << 20, &text, NULL));
@@ -346,7 +347,8 @@ static void scan_mounts(struct census *c)
 		autofree char *at = mount_point(line);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
-		if (str_eq(at, c->inst->run_dir) || diskpool_is_mount(c->disk, at))
+		if (str_eq(at, c->inst->run_dir) || str_eq(at, objects) ||
+		    diskpool_is_mount(c->disk, at))
 			add(c, "mount", at, own(c));
 		else if (strstr(line, below) || strstr(line, slots))
 			add(c, "mount", line, NULL);
@@ -369,7 +371,7 @@ static void scan_forwarding(struct census *c)
 
 static struct err *scan_host(struct census *c)
 {
-	autofree char *parent = instance_cgroup(c->inst);
+	autofree char *parent = scope_find(c->inst);
 	autoptr(cgroups) groups = NULL;
 	autoptr(netlink) nl = NULL;
 	struct err *e = cgroups_open(parent, false, &groups);

@@ -26,6 +26,7 @@
 #include "node/filter_priv.h"
 #include "node/hold/hold.h"
 #include "node/host/cgroup.h"
+#include "node/host/features.h"
 #include "node/host/firewall.h"
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
@@ -33,6 +34,7 @@
 #include "node/host/oom.h"
 #include "node/host/owner.h"
 #include "node/host/route.h"
+#include "node/host/scope.h"
 #include "node/host/uplink.h"
 #include "node/image/image.h"
 #include "node/inside/inside.h"
@@ -56,7 +58,8 @@
  * start in this order and stop in reverse.
  */
 enum {
-	STOP_MS = 10 * 1000, /* for the removals under way */
+	STOP_MS = 10 * 1000,     /* for the removals under way */
+	OBJECTS_MAX = 256 << 20, /* bytes of volumes that are made from objects: half of run_dir */
 };
 
 struct node {
@@ -69,6 +72,8 @@ struct node {
 	int run_fd;
 	struct instance *inst;
 	struct host_budget budget;
+	struct scope *scope;
+	struct features features;
 	struct cgroups *cgroups;
 	struct netlink *nl;
 	struct firewall_rules rules;
@@ -129,7 +134,9 @@ static void unmount_run_dir(const struct node *n)
 	struct statfs fs;
 	struct stat own, up;
 	autofree char *parent = xasprintf("%s/..", dir);
+	autofree char *objects = instance_dir(n->inst, INSTANCE_OBJECTS);
 
+	memory_disk_unmount(objects);
 	err_free(file_remove_tree(AT_FDCWD, dir));
 	if (!statfs(dir, &fs) && fs.f_type == TMPFS_MAGIC && !stat(dir, &own) &&
 	    !stat(parent, &up) && own.st_dev != up.st_dev)
@@ -166,6 +173,58 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	};
 
 	return diskpool_open(&disk, &n->disk);
+}
+
+static void log_features(const struct features *fs)
+{
+	autofree char *have = features_names(fs);
+
+	log_info("kernel features", KV("have", have));
+	for (enum feature f = 0; f < FEATURE_MAX_; f++) {
+		const struct feature_info *i = feature_info(f);
+
+		if (features_lack(fs, f) && !i->needed)
+			log_warn("the kernel lacks a feature, going on without it",
+				 KV("feature", i->name), KV("err", fs->why[f]),
+				 KV("without", i->without), KV("fix", i->fix));
+	}
+}
+
+/* The owners of what is made from Secrets and ConfigMaps are those that the sandbox sees: a tmpfs
+ * that cannot map them needs something in between. */
+static void mount_objects(const struct node *n)
+{
+	autofree char *at = instance_dir(n->inst, INSTANCE_OBJECTS);
+	struct err *e;
+
+	if (features_have(&n->features, FEATURE_IDMAP_TMPFS))
+		return;
+	e = memory_disk_mount(n->inst->run_dir, at, OBJECTS_MAX);
+	if (e)
+		log_warn("there is no file system in memory that can map ids, going on with one "
+			 "that cannot; files of Secrets and ConfigMaps belong to nobody inside",
+			 KV("err", e));
+	err_free(e);
+}
+
+/* Before anything depends on them; the disk is there already. */
+static struct err *find_features(struct node *n, const struct node_spec *spec)
+{
+	autofree char *dir = diskpool_dir(n->disk, INSTANCE_SLOTS);
+	const struct features_spec probe = { .launcher = spec->launcher,
+					     .dir = dir,
+					     .last_id = native_last_id() };
+	struct err *e = file_mkdirs(dir, 0700);
+
+	if (!e)
+		e = features_probe(&probe, &n->features);
+	if (!e)
+		e = features_drop(&n->features, spec->without_features);
+	if (e)
+		return e;
+	log_features(&n->features);
+	mount_objects(n);
+	return features_enough(&n->features);
 }
 
 static struct err *read_host_paths(struct node *n, const struct node_spec *spec)
@@ -467,14 +526,16 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
-	autofree char *parent = instance_cgroup(n->inst);
-	struct err *e = cgroups_open(parent, true, &n->cgroups);
+	struct err *e = scope_open(n->inst, &n->scope);
 
+	if (!e)
+		e = cgroups_open(scope_path(n->scope), true, &n->cgroups);
 	if (e)
 		return e;
-	if (~cgroups_have(n->cgroups) & (CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS))
+	if (~cgroups_have(n->cgroups) & CGROUP_LIMITING)
 		log_warn("control group controllers are missing, going on without their limits",
 			 KV("have", cgroups_have(n->cgroups)));
+	cgroups_use_kill(n->cgroups, features_have(&n->features, FEATURE_CGROUP_KILL));
 	protect_daemon();
 	limit_sandboxes(n, &spec->budget);
 	e = netlink_open(&n->nl);
@@ -518,6 +579,7 @@ static struct err *open_runtime(struct node *n, const struct node_spec *spec)
 		.instance = n->inst,
 		.cgroups = n->cgroups,
 		.disk = n->disk,
+		.features = &n->features,
 		.inotify = n->inotify,
 		.run_fd = n->run_fd,
 		.launcher = spec->launcher,
@@ -595,6 +657,7 @@ static struct err *open_inside(struct node *n)
 	const struct inside_spec inside = { .loop = n->loop,
 					    .instance = n->inst,
 					    .cgroups = n->cgroups,
+					    .features = &n->features,
 					    .visit = on_inside,
 					    .arg = n };
 
@@ -648,8 +711,10 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 
 static struct err *open_parts(struct node *n, const struct node_spec *spec)
 {
-	struct err *e = owner_check(spec->data_dir, spec->store_id, spec->store_is_new);
+	struct err *e = features_check_names(spec->without_features);
 
+	if (!e)
+		e = owner_check(spec->data_dir, spec->store_id, spec->store_is_new);
 	if (!e)
 		e = handlers_new(spec->runtimes, &n->handlers);
 	if (!e)
@@ -660,6 +725,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 		e = open_disk(n, spec);
 	if (!e)
 		e = open_dirs(n);
+	if (!e)
+		e = find_features(n, spec);
 	if (!e)
 		e = open_host(n, spec);
 	if (!e)
@@ -861,12 +928,14 @@ void node_free(struct node *n)
 	images_free(n->images);
 	netlink_free(n->nl);
 	cgroups_free(n->cgroups);
+	scope_free(n->scope);
 	instance_free(n->inst);
 	if (n->run_fd >= 0)
 		(void)close(n->run_fd);
 	free(n->data_dir);
 	diskpool_free(n->disk);
 	handlers_free(n->handlers);
+	features_done(&n->features);
 	host_paths_free(n->host_paths);
 	bytes_unref(n->rules.services);
 	bytes_unref(n->rules.ways);

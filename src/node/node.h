@@ -31,8 +31,9 @@ struct node_spec {
 	const char *data_dir; /* pods/, volumes/, images/ below it */
 	const char *run_dir;  /* sockets; "/run/cay/<id>" when NULL */
 	const char *node_name;
-	const char *launcher; /* cay-launch */
-	const char *init;     /* cay-init */
+	const char *launcher;         /* cay-launch */
+	const char *init;             /* cay-init */
+	const char *without_features; /* kernel features that are not used, "pty,…"; NULL: none */
 	const char *runtimes; /* OCI runtimes, as in --runtimes; NULL: those known by name */
 	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
 	/* Whose Pods these are; 0: unknown. What another store's Pods left is never removed. */
@@ -119,9 +120,15 @@ AUTOPTR(node)
 /*
  * What this host has of what the node needs:
  * {"checks":[{"name":"seccomp","status":"ok"|"warn"|"fail","message":...,"fix":...}]}. A fix is
- * given unless all is well. Changes nothing.
+ * given unless all is well. Leaves nothing behind: what is tried is removed again.
  */
-must_use struct err *node_doctor(const char *data_dir, const char *runtimes, struct json_doc **ret,
+struct node_doctor_spec {
+	const char *data_dir;
+	const char *runtimes, *without_features; /* as in struct node_spec */
+	const char *launcher, *init;             /* NULL: they are not there */
+	bool quick;                              /* no sandbox is started */
+};
+must_use struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **ret,
 				 size_t *ret_failed);
 /* The runtimes that the node can be asked for, whether or not they are installed: a malloc'd list
  * that ends with NULL, of malloc'd names. runtimes: as in struct node_spec. ERR_INVALID. */

@@ -25,15 +25,33 @@ static char *find_program(const char *self, const char *name)
 	return NULL;
 }
 
+static struct err *find_self(char ret[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+
+	if (len < 0)
+		return err_sys(errno, "read /proc/self/exe");
+	ret[len] = '\0';
+	return NULL;
+}
+
+void programs_look(char **ret_launcher, char **ret_init)
+{
+	char self[PATH_MAX];
+	autoptr(err) e = find_self(self);
+
+	*ret_launcher = e ? NULL : find_program(self, "cay-launch");
+	*ret_init = e ? NULL : find_program(self, "cay-init");
+}
+
 struct err *serve_find_programs(struct serve *s)
 {
 	const char *given = settings_text(s->settings, "init");
 	char self[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	struct err *e = find_self(self);
 
-	if (len < 0)
-		return err_sys(errno, "read /proc/self/exe");
-	self[len] = '\0';
+	if (e)
+		return e;
 	s->launcher = find_program(self, "cay-launch");
 	if (!s->launcher)
 		return err_new(ERR_NOT_FOUND,

@@ -23,9 +23,11 @@
 #include "loop/loop.h"
 #include "loop/trim.h"
 #include "mcp/mcp.h"
+#include "node/host/rights.h"
 #include "node/node.h"
 #include "role/audit_priv.h"
 #include "role/log_settings_priv.h"
+#include "role/machine_priv.h"
 #include "role/role.h"
 #include "role/serve_priv.h"
 #include "role/tracing_priv.h"
@@ -37,11 +39,14 @@
 
 enum {
 	TRIM_LOOK_MS = 5000,
+	STOP_MORE_MS = 30 * 1000, /* after the grace of sandboxes, for the rest */
 };
 
 static void serve_done(struct serve *s)
 {
-	s->stopping = true;
+	s->stopping = s->ending = true;
+	if (s->loop)
+		jobs_wait(&s->jobs);
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
 	front_free(s->front);
@@ -215,6 +220,7 @@ static struct err *start_roles(struct serve *s)
 		.data_dir = settings_text(s->settings, "data-dir"),
 		.node_name = s->node_name,
 		.launcher = s->launcher,
+		.without_features = settings_text(s->settings, "without-features"),
 		.init = s->init,
 		.runtimes = settings_text(s->settings, "runtimes"),
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
@@ -280,20 +286,50 @@ static void node_stopped(void *arg)
 	loop_stop(((struct serve *)arg)->loop);
 }
 
-/* SIGUSR1 is what `cay stop --sandboxes` sends. */
+static void ask_machine(void *arg)
+{
+	struct serve *s = arg;
+
+	s->sandboxes_stop = s->sandboxes_stop || machine_is_stopping();
+}
+
+/* A service manager waits as long as sandboxes are given, and for what comes after that. */
+static void tell_ending(const struct serve *s)
+{
+	int64_t grace_ms = settings_int(s->settings, "shutdown-grace");
+	autofree char *text =
+		xasprintf("EXTEND_TIMEOUT_USEC=%lld\nSTATUS=ending, with the sandboxes",
+			  (long long)(grace_ms + STOP_MORE_MS) * 1000);
+
+	notify_send(&s->notify, text);
+}
+
+static void machine_asked(void *arg)
+{
+	struct serve *s = arg;
+
+	if (s->sandboxes_stop)
+		tell_ending(s);
+	if (!s->ending)
+		node_stop(s->node, s->sandboxes_stop, node_stopped, s);
+}
+
+/* SIGUSR1 is what `cay stop --sandboxes` sends. A machine that is shut down sends SIGTERM like
+ * everybody else, but it would take the sandboxes with it in the middle of their work. */
 static void on_signal(void *arg, int signum)
 {
 	struct serve *s = arg;
-	bool sandboxes = signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes");
 
 	log_info("stopping", KV("signal", signum));
+	notify_send(&s->notify, "STOPPING=1\nSTATUS=ending");
 	if (s->stopping || !s->node) { /* the second time, or in the middle of a start */
 		s->stopping = true;
 		loop_stop(s->loop);
 		return;
 	}
 	s->stopping = true;
-	node_stop(s->node, sandboxes, node_stopped, s);
+	s->sandboxes_stop = signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes");
+	jobs_run(&s->jobs, ask_machine, machine_asked, s);
 }
 
 static void greet(const struct serve *s)
@@ -315,6 +351,16 @@ static void greet(const struct serve *s)
 		(void)fprintf(stderr,
 			      "\nTry:  kubectl --kubeconfig %s/admin.kubeconfig get nodes\n\n",
 			      dir);
+}
+
+/* Connections to API and router wait in their queues from here on, and admin.kubeconfig is there.
+ */
+static void tell_ready(const struct serve *s)
+{
+	autofree char *text = xasprintf("READY=1\nSTATUS=serving, API at %s, router at %s",
+					server_address(s->server), router_address(s->router));
+
+	notify_send(&s->notify, text);
 }
 
 static struct err *check_shutdown(const struct settings *s)
@@ -346,11 +392,17 @@ static struct err *serve_start(struct serve *s)
 	struct err *e = check_shutdown(s->settings);
 
 	if (!e)
+		e = rights_check(); /* before anything of ours is on the host */
+	if (!e && rights_no_way_out())
+		log_warn("/proc/sys is read-only, going on with sandboxes that have no way out; "
+			 "start the container with --privileged");
+	if (!e)
 		e = serve_find_programs(s);
 	if (!e)
 		e = loop_new(&s->loop);
 	if (e)
 		return e;
+	jobs_init(&s->jobs, s->loop, NULL, NULL);
 	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
 	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
 	s->usr1 = signal_watch_new(s->loop, SIGUSR1, on_signal, s);
@@ -384,6 +436,7 @@ static struct err *serve_start(struct serve *s)
 		return e;
 	s->trim = trim_new(s->loop, TRIM_LOOK_MS);
 	greet(s);
+	tell_ready(s);
 	return NULL;
 }
 
@@ -393,6 +446,7 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	struct err *e;
 
 	list_init(&s.tunnels);
+	notify_init(&s.notify);
 	log_setup_from(settings);
 	(void)umask(077);
 	s.budget = descriptors_budget();
@@ -400,5 +454,9 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	if (!e && !s.stopping)
 		loop_run(s.loop);
 	serve_done(&s);
+	if (err_is(e, ERR_CANCELED)) {
+		log_info("ended during the start", KV("err", e));
+		err_free(take(e));
+	}
 	return e ? cli_fail(err_wrap(e, "serve")) : EXIT_OK;
 }

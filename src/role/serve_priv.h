@@ -6,7 +6,9 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "loop/jobs.h"
 #include "role/descriptors_priv.h"
+#include "role/notify_priv.h"
 
 struct access;
 struct access_target;
@@ -39,6 +41,7 @@ struct trim;
  */
 struct serve {
 	const struct settings *settings;
+	struct notify notify;
 	char *launcher, *init, *node_name;
 	struct loop *loop;
 	struct kinds *kinds;
@@ -68,7 +71,8 @@ struct serve {
 	struct list tunnels; /* struct tunnel.on */
 	uint64_t next_ticket;
 	struct signal_watch *term, *intr, *usr1;
-	bool stopping;
+	struct jobs jobs;
+	bool stopping, sandboxes_stop, ending;
 	struct budget budget;
 };
 
@@ -79,6 +83,8 @@ struct reach_judge serve_judge(struct serve *s);
 void serve_stop_gate(struct serve *s);
 
 /* programs.c: the programs and the name that the settings do not have to say */
+/* programs.c: those that were installed with this one; NULL: there is none. malloc'd. */
+void programs_look(char **ret_launcher, char **ret_init);
 must_use struct err *serve_find_programs(struct serve *s);
 must_use struct err *serve_find_node_name(struct serve *s);
 

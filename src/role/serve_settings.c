@@ -24,6 +24,8 @@ const struct setting serve_settings[] = {
 	  "Path of cay-init (by default next to this program or in ../libexec/cay)" },
 	{ "runtimes", SETTING_TEXT, NULL, "NAME=PROGRAM[,ARG...] ...",
 	  "OCI runtimes for Pods that name one in runtimeClassName, beside those known by name: crun, runc, runsc, kata" },
+	{ "without-features", SETTING_TEXT, NULL, "NAME,...",
+	  "Kernel features to do without, as if the kernel lacked them; `cay doctor` lists them as feature-NAME (for tests, and for kernels where one misbehaves)" },
 	{ "network-pool", SETTING_INT, "16", "N",
 	  "Number of network namespaces to keep ready for new sandboxes", .min = 1, .max = 1024 },
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",

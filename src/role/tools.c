@@ -13,6 +13,7 @@
 #include "node/image/image.h"
 #include "node/node.h"
 #include "role/role.h"
+#include "role/serve_priv.h"
 #include "store/store.h"
 
 static struct err *list_images(const char *data_dir, struct json_doc **ret)
@@ -131,6 +132,20 @@ static struct err *census(const char *data_dir, struct json_doc **ret, size_t *r
 	return e ? e : node_census(data_dir, json_root(objects), ret, ret_orphans);
 }
 
+static struct err *doctor(const struct cli_doctor *about, struct json_doc **ret, size_t *ret_failed)
+{
+	autofree char *launcher = NULL, *init = NULL;
+
+	programs_look(&launcher, &init);
+	return node_doctor(&(struct node_doctor_spec){ .data_dir = about->data_dir,
+						       .runtimes = about->runtimes,
+						       .without_features = about->without_features,
+						       .launcher = launcher,
+						       .init = init,
+						       .quick = about->quick },
+			   ret, ret_failed);
+}
+
 void tools_provide(void)
 {
 	cli_node = (struct cli_node_ops){
@@ -144,6 +159,6 @@ void tools_provide(void)
 		.image_prune = prune_images,
 		.image_list = list_images,
 		.census = census,
-		.doctor = node_doctor,
+		.doctor = doctor,
 	};
 }

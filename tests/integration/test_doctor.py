@@ -2,14 +2,19 @@
 """`cay doctor` fails where `cay serve` would not work."""
 
 import ctypes
+import glob
 import json
 import os
+import pathlib
+import re
+import shutil
+import signal
 import struct
 import subprocess
 
 import pytest
 
-from cay_local import Cay
+from cay_local import Cay, wait_until
 from conftest import needs_root
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -52,7 +57,7 @@ def checks(result):
 @pytest.mark.parametrize("flags", [(), ("--open-to-local-users",)])
 def test_a_kernel_that_does_not_tell_who_owns_a_socket_is_not_fit(fresh, flags):
     cay = fresh(start=False)
-    doctor = ("doctor", "--data-dir", cay.data_dir, "-o", "json")
+    doctor = ("doctor", "--data-dir", cay.data_dir, "--quick", "-o", "json")
     fine = run(cay, *doctor)
     assert fine.returncode == 0 and checks(fine)["socket-owners"]["status"] == "ok"
     poor = run(cay, *doctor, before=without_sock_diag)
@@ -80,7 +85,7 @@ def test_doctor_and_serve_agree_on_a_data_directory_that_cannot_be_made(idle, tm
     cay = idle
     (tmp_path / "file").write_text("")
     where = str(tmp_path / below)  # an absolute path stays one
-    said = run(cay, "doctor", "--data-dir", where, "-o", "json")
+    said = run(cay, "doctor", "--data-dir", where, "--quick", "-o", "json")
     assert said.returncode == 1 and checks(said)["data-dir"]["status"] == "fail"
     assert "--data-dir" in checks(said)["data-dir"]["fix"]
     assert serve(cay, where).returncode != 0
@@ -90,7 +95,7 @@ def test_doctor_and_serve_agree_on_a_data_directory_that_cannot_be_made(idle, tm
 def test_missing_parents_of_the_data_directory_are_no_obstacle(idle, tmp_path, where, monkeypatch):
     cay = idle
     monkeypatch.chdir(tmp_path)
-    said = checks(run(cay, "doctor", "--data-dir", where, "-o", "json"))
+    said = checks(run(cay, "doctor", "--data-dir", where, "--quick", "-o", "json"))
     assert said["data-dir"]["status"] == "ok"
     assert said["disk-space"]["message"] != f"0 MiB are free for {where}"
     assert not os.path.exists(where) and not os.path.exists("missing")  # it asks, and changes nothing
@@ -116,8 +121,14 @@ def test_a_grant_with_a_pattern_is_refused_with_what_to_write_instead(idle):
 GAPS = [
     ("mount --bind /dev/null /proc/sys/user/max_user_namespaces", "user-namespaces", "fail", "max_user_namespaces"),
     ("mount -t tmpfs none /sys/fs/cgroup", "cgroup-layout", "warn", "unified_cgroup_hierarchy"),
-    ("mount --bind /dev/null /proc/filesystems", "overlay", "warn", "modprobe overlay"),
-    ("mount --bind /dev/null /proc/filesystems", "btrfs", "warn", "modprobe btrfs"),
+    ("mount -t tmpfs -o ro none /sys/fs/cgroup", "control-groups", "fail", "/sys/fs/cgroup"),
+    ("mount -t tmpfs none /proc/sys/kernel; echo 1 > /proc/sys/kernel/apparmor_restrict_unprivileged_userns; set -- setpriv "
+     "--bounding-set=-sys_admin --inh-caps=-sys_admin \"$@\"", "userns-restriction", "fail", "CAP_SYS_ADMIN"),
+    ("mount -t tmpfs none /proc/sys/kernel; echo 0 > /proc/sys/kernel/unprivileged_userns_clone; set -- setpriv "
+     "--bounding-set=-sys_admin --inh-caps=-sys_admin \"$@\"", "userns-restriction", "fail", "CAP_SYS_ADMIN"),
+    ("echo 'snap.cay.cay (enforce)' > $T; mount --bind $T /proc/$$/attr/current", "snap", "fail", "Debian package"),
+    (": > $T; mount --bind $T /etc/resolv.conf", "name-upstream", "warn", "--resolv-conf"),
+    ("echo nameserver 127.0.0.153 > $T; mount --bind $T /etc/resolv.conf", "name-upstream", "warn", "systemd-resolved"),
     ("mount -t tmpfs none /proc/sys/kernel/seccomp", "seccomp", "fail", "CONFIG_SECCOMP_FILTER"),
     ("echo 5 > $T; mount --bind $T /proc/sys/fs/inotify/max_user_instances", "inotify-instances", "warn", "max_user_instances=128"),
     ("echo 5 > $T; mount --bind $T /proc/sys/fs/inotify/max_user_watches", "inotify-watches", "warn", "max_user_watches"),
@@ -134,11 +145,11 @@ GAPS = [
 ]
 
 
-@pytest.mark.parametrize("plant,name,status,fix", GAPS, ids=[g[1] for g in GAPS])
+@pytest.mark.parametrize("plant,name,status,fix", GAPS, ids=[f"{i}-{g[1]}" for i, g in enumerate(GAPS)])
 def test_a_gap_is_noticed_and_its_fix_named(idle, tmp_path, plant, name, status, fix):
     script = f"D={tmp_path}; T=$D/value; {plant} && exec \"$@\""
     argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(idle.build, "cay"), "doctor",
-            "--data-dir", idle.data_dir, "-o", "json"]
+            "--data-dir", idle.data_dir, "--quick", "-o", "json"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     found = checks(said)[name]
     assert found["status"] == status and fix in found["fix"], found
@@ -148,11 +159,11 @@ def test_a_gap_is_noticed_and_its_fix_named(idle, tmp_path, plant, name, status,
 @pytest.mark.parametrize("name,number,status", [
     ("system-calls", 437, "fail"),  # openat2
     ("swap", 440, "warn"),  # process_madvise
-    ("idmapped-mounts", 442, "warn"),  # mount_setattr
+    ("system-calls", 442, "fail"),  # mount_setattr
     ("landlock", 444, "warn"),  # landlock_create_ruleset
 ])
 def test_a_call_that_the_kernel_lacks_is_noticed(idle, name, number, status):
-    said = run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json", before=lambda: without_call(number))
+    said = run(idle, "doctor", "--data-dir", idle.data_dir, "--quick", "-o", "json", before=lambda: without_call(number))
     assert checks(said)[name]["status"] == status and "use Linux" in checks(said)[name]["fix"]
 
 
@@ -175,7 +186,7 @@ def test_control_groups_that_are_quick_to_enter_are_known(idle, tmp_path):
     (tmp_path / "mountinfo").write_text("1 1 0:1 / /c - cgroup cgroup rw,pids,favordynmods\n")
     script = f"mount --bind {tmp_path}/mountinfo /proc/$$/mountinfo && exec \"$@\""
     argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(idle.build, "cay"), "doctor",
-            "--data-dir", idle.data_dir, "-o", "json"]
+            "--data-dir", idle.data_dir, "--quick", "-o", "json"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert checks(said)["cgroup-moves"]["status"] == "ok"
 
@@ -184,5 +195,180 @@ def test_lost_capabilities_are_noticed(idle):
     argv = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", os.path.join(idle.build, "cay"), "doctor",
             "--data-dir", idle.data_dir, "-o", "json"]
     said = checks(subprocess.run(argv, capture_output=True, text=True, timeout=60))
-    assert said["resource-limits"]["status"] == "warn" and "CAP_SYS_RESOURCE" in said["resource-limits"]["message"]
+    assert said["capabilities"]["status"] == "warn" and "CAP_SYS_RESOURCE" in said["capabilities"]["message"]
+    assert "--cap-add SYS_RESOURCE" in said["capabilities"]["fix"]
     assert said["namespaces"]["status"] == "ok"
+
+
+# Features of the kernel (src/node/host/features.h), and whether no sandbox starts without
+FEATURES = {"overlay": True, "overlay-append": False, "overlay-volatile": False, "overlay-idmap": False, "idmap-disk": False, "idmap-tmpfs": False,
+            "pty": True, "cgroup-kill": False, "peer-pidfd": False, "unix-diag": False}
+FSOPEN = 430
+
+
+def doctor(cay, *flags, before=None):
+    return run(cay, "doctor", "--data-dir", cay.data_dir, "-o", "json", *flags, before=before)
+
+
+def test_there_is_a_check_for_each_feature(idle):
+    said = checks(doctor(idle))
+    assert {n.removeprefix("feature-"): c["status"] for n, c in said.items() if n.startswith("feature-")} == dict.fromkeys(FEATURES, "ok")
+    assert said["launch"]["status"] == "ok" and said["cgroup-memory"]["status"] == "ok" and "overlay" not in said
+
+
+def test_a_missing_feature_is_told_with_what_happens_instead(idle):
+    said = checks(doctor(idle, "--without-features", ",".join(f for f, needed in FEATURES.items() if not needed)))
+    for name, needed in FEATURES.items():
+        if not needed:
+            found = said[f"feature-{name}"]
+            assert found["status"] == "warn" and found["fix"] and "--without-features" in found["message"], found
+    assert said["launch"]["status"] == "ok"  # by the other ways
+
+
+@pytest.mark.parametrize("name", [f for f, needed in FEATURES.items() if needed])
+def test_a_host_without_what_every_sandbox_needs_is_not_fit(idle, name):
+    said = doctor(idle, "--quick", "--without-features", name)
+    assert said.returncode == 1 and checks(said)[f"feature-{name}"]["status"] == "fail"
+
+
+def test_sockets_that_tell_their_peer_need_no_other_way(idle):
+    assert checks(doctor(idle, "--quick", "--without-features", "unix-diag"))["feature-unix-diag"]["status"] == "ok"
+
+
+def test_features_are_tried_and_not_looked_up(idle):
+    said = checks(doctor(idle, "--quick", before=lambda: without_call(FSOPEN)))
+    assert said["feature-overlay-append"]["status"] == "warn" and "not implemented" in said["feature-overlay-append"]["message"]
+    assert said["feature-overlay"]["status"] == "ok" and said["btrfs"]["status"] == "warn"
+
+
+def test_without_root_nothing_is_tried_and_that_is_said(idle):
+    argv = ["setpriv", "--reuid=65534", "--clear-groups", os.path.join(idle.build, "cay"), "doctor", "--data-dir", "/var/lib/cay-none", "-o", "json"]
+    said = checks(subprocess.run(argv, capture_output=True, text=True, timeout=60))
+    for name in ("root", "features", "launch"):
+        assert said[name]["status"] == "fail" and "root" in said[name]["message"] and "as root" in said[name]["fix"], said[name]
+
+
+# A launch in an instance that is thrown away
+
+
+def left_on_host(place):
+    """What a launch of the doctor may leave: directories, control groups, mounts, links, and processes by their directory."""
+    with open("/proc/self/mountinfo") as f:
+        mounts = [line for line in f if str(place) in line]
+    groups = [d for d, _, _ in os.walk("/sys/fs/cgroup") if re.search(r"/cay-[0-9a-f]{5}(\.scope)?$|/cay-doctor|/cay-probe", d)]
+    processes = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if f"DOCTOR_PLACE={place}".encode() in f.read():
+                    processes.append(pid)
+        except OSError:
+            pass
+    return sorted(os.listdir(place)), mounts, groups, processes
+
+
+def start_doctor(cay, place):
+    argv = [os.path.join(cay.build, "cay"), "doctor", "--data-dir", f"{place}/data", "-o", "json"]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=dict(os.environ, DOCTOR_PLACE=str(place)))
+
+
+@pytest.fixture
+def place(tmp_path):
+    at = tmp_path / "place"
+    at.mkdir()
+    return at
+
+
+@pytest.mark.alone
+def test_a_launch_leaves_nothing(idle, place):
+    before = left_on_host(place)
+    links = os.listdir("/sys/class/net")
+    p = start_doctor(idle, place)
+    said = {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}
+    assert said["launch"]["status"] == "ok", said["launch"]
+    assert left_on_host(place) == before and os.listdir("/sys/class/net") == links
+
+
+def begun(place):
+    """The instance has an id, so that it may have groups, mounts and processes."""
+    return [d for d in os.listdir(place) if os.path.exists(f"{place}/{d}/roots")]
+
+
+@pytest.mark.alone
+def test_a_doctor_that_is_killed_leaves_nothing(idle, place):
+    before = left_on_host(place)
+    p = start_doctor(idle, place)
+    wait_until(lambda: begun(place))
+    p.kill()
+    p.wait()
+    wait_until(lambda: left_on_host(place) == before)
+
+
+@pytest.mark.alone
+def test_what_a_killed_janitor_left_the_next_doctor_removes(idle, place):
+    before = left_on_host(place)
+    p = start_doctor(idle, place)
+    wait_until(lambda: begun(place))
+    janitor = int(begun(place)[0].rsplit("-", 1)[1])
+    os.kill(janitor, signal.SIGKILL)
+    said = {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}
+    assert said["launch"]["status"] == "fail" and "without a word" in said["launch"]["message"]
+    assert left_on_host(place)[0] == [f".cay-doctor-{janitor}"]
+    assert start_doctor(idle, place).wait(timeout=60) == 0
+    assert left_on_host(place) == before
+
+
+def test_a_launch_works_beside_a_server_and_with_its_data(fresh):
+    cay = fresh()
+    said = checks(doctor(cay))
+    assert said["launch"]["status"] == "ok" and said["disk-pool"]["status"] == "ok", said["launch"]
+    assert not [n for n in os.listdir(cay.data_dir) if n.startswith(".cay")]
+
+
+@pytest.mark.parametrize("plant,words", [
+    ("for f in /sys/fs/cgroup/pids /sys/fs/cgroup; do [ -e $f/cgroup.procs ] && mount --bind -o ro $f $f && break; done", "control group"),
+    ("mount --bind /dev/null $CAY_INIT", "cay-init"),
+])
+def test_a_launch_that_fails_says_where(idle, tmp_path, plant, words):
+    script = f"CAY_INIT={idle.build}/cay-init; {plant} && exec \"$@\""
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(idle.build, "cay"), "doctor",
+            "--data-dir", str(tmp_path / "data"), "-o", "json"]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    found = {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}["launch"]
+    assert p.returncode == 1 and found["status"] == "fail" and words in found["message"] and "cay doctor" in found["fix"], found
+    assert os.listdir(tmp_path) == []
+    assert not [d for d, _, _ in os.walk("/sys/fs/cgroup") if d.endswith(f"/cay-doctor-{p.pid}")]  # all that became this process
+
+
+def gone():
+    """The number of a process that has ended."""
+    p = subprocess.Popen(["true"])
+    p.wait()
+    return p.pid
+
+
+def test_what_others_plant_beside_the_data_directory_is_not_believed(fresh, tmp_path):
+    """The doctor removes what a killed one has left, and nothing that a link or a directory of another user names."""
+    cay = fresh()
+    place = tmp_path / "open"
+    place.mkdir()
+    place.chmod(0o1777)
+    (place / f".cay-doctor-{gone()}").symlink_to(cay.data_dir)
+    other = place / f".cay-doctor-{gone()}"
+    shutil.copytree(os.path.join(cay.data_dir, "node"), other / "node", ignore=lambda _, names: set(names) - {"instance.json"})
+    os.chown(other, 65534, 65534)
+    before = {i["name"] for i in cay.census()[0] if i["type"] == "process"}
+    run(cay, "doctor", "--data-dir", str(place / "new"), "-o", "json")
+    assert before <= {i["name"] for i in cay.census()[0] if i["type"] == "process"}
+
+
+def test_what_a_killed_probe_and_a_killed_check_left_is_removed(idle, tmp_path):
+    tree = next(os.path.dirname(p) for p in glob.glob("/sys/fs/cgroup/cgroup.controllers") + glob.glob("/sys/fs/cgroup/*/cgroup.controllers"))
+    left = [tmp_path / f".cay-probe-{gone()}", *[pathlib.Path(tree, f"{name}-{gone()}") for name in ("cay-probe", "cay-doctor")]]
+    for path in left:
+        path.mkdir()
+    alive = tmp_path / f".cay-probe-{os.getpid()}"
+    alive.mkdir()
+    os.makedirs(idle.data_dir, exist_ok=True)
+    run(idle, "doctor", "--quick", "--data-dir", str(tmp_path))
+    assert [path for path in left if path.exists()] == [] and alive.exists()

@@ -232,7 +232,7 @@ def test_without_egress_there_is_no_way_out(fresh, internet):
 
 PORTS = """
 set -e
-doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+doctor() { "$CAY" doctor --data-dir /nonexistent --quick -o json || :; echo; }
 ip link set lo up
 doctor
 mkfifo "$TMP/up"
@@ -247,7 +247,7 @@ kill $!
 """
 WAYS6 = """
 set -e
-doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+doctor() { "$CAY" doctor --data-dir /nonexistent --quick -o json || :; echo; }
 ip link set lo up
 doctor
 ip link add up0 type veth peer name up1
@@ -258,7 +258,7 @@ doctor
 """
 WAYS = """
 set -e
-doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+doctor() { "$CAY" doctor --data-dir /nonexistent --quick -o json || :; echo; }
 ip link set lo up
 doctor
 ip link add up0 type veth peer name up1

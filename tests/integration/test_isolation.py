@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -20,7 +21,8 @@ import threading
 
 import pytest
 
-from cay_local import ROOT
+from cay_local import ROOT, Cay
+from conftest import finish, make_dir, needs_root
 
 PODS = "/api/v1/namespaces/default/pods"
 MEMORY, CPU_MILLI, PIDS = 192 << 20, 300, 1024
@@ -403,6 +405,31 @@ def test_the_mounts_are_exactly_these(box):
     mounts = mountinfo(box["one"].main)
     assert {p: m[0] for p, m in mounts.items() if p not in masks(mounts)} == expected_flags()
     assert mounts == mountinfo(box["one"].init)
+
+
+@pytest.fixture
+def followed():
+    """An instance in a mount namespace whose mounts are shared, as those of every host with systemd are."""
+    needs_root()
+    cay = Cay(make_dir(), flags=["--stop-sandboxes"], prefix=["unshare", "--mount", "--propagation", "shared"])
+    yield cay.start()
+    finish(cay)
+
+
+def test_no_mount_follows_those_of_the_host(followed):
+    """Optional fields of mountinfo: "shared:" tells others, "master:" is told by others."""
+    volumes = [{"name": "disk", "emptyDir": {}}, {"name": "names", "downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}]}}]
+    mounts = [{"name": "disk", "mountPath": "/disk"}, {"name": "names", "mountPath": "/names"}]
+    found = {}
+    for runtime in ["native"] + [r for r in ("crun", "runc") if shutil.which(r)]:
+        more = {} if runtime == "native" else {"runtimeClassName": runtime}
+        followed.api("POST", PODS, {"metadata": {"name": runtime}, "spec": dict(
+            more, terminationGracePeriodSeconds=0, volumes=volumes, containers=[container(volumeMounts=mounts)])})
+        followed.wait(PODS, runtime, ready)
+        text = followed.kubectl("exec", runtime, "--", "cat", "/proc/self/mountinfo").stdout
+        assert " /usr " in text and " /disk " in text and " /names " in text
+        found[runtime] = [line for line in text.splitlines() if line.split(" - ")[0].split()[6:]]
+    assert found == {runtime: [] for runtime in found}
 
 
 def test_a_read_only_root_is_all_read_only(box):

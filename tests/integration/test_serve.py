@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import signal
 import socket
 import ssl
 import stat
@@ -12,7 +13,7 @@ import subprocess
 import pytest
 from conftest import make_dir
 
-from cay_local import AGENTS, BUILD, ApiError, Cay, free_port
+from cay_local import AGENTS, BUILD, ROOT, ApiError, Cay, free_port
 
 SANDBOXES = f"{AGENTS}/namespaces/default/sandboxes"
 
@@ -217,3 +218,35 @@ def test_a_volume_claim_in_use_waits_for_its_pod(fresh):
     assert cay.kubectl("exec", "user", "--", "cat", "/data/file").stdout == "kept\n"
     cay.kubectl("delete", "pod", "user", "--grace-period=1")
     cay.kubectl("wait", "--for=delete", "pvc/data", "--timeout=60s")
+
+
+def children(pid):
+    return [int(child) for task in os.listdir(f"/proc/{pid}/task") for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
+
+
+def test_a_service_manager_is_told_when_it_serves_and_when_it_ends(fresh):
+    cay = fresh(start=False)
+    os.makedirs(cay.data_dir, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0cay-test-{os.getpid()}-{cay.port}")
+        manager.settimeout(120)
+        cay.env = dict(os.environ, NOTIFY_SOCKET=f"@cay-test-{os.getpid()}-{cay.port}")
+        cay.spawn()
+        said = manager.recv(4096).decode().split("\n")
+        # From here on nothing has to be tried again: what a `systemctl start` has returned from, works.
+        assert said[0] == "READY=1" and f"127.0.0.1:{cay.port}" in said[1], said
+        assert os.path.exists(cay.kubeconfig) and cay.ready()
+        socket.create_connection(("127.0.0.1", cay.router_port), timeout=5).close()
+        cay.api("POST", SANDBOXES, box("asked"))
+        assert children(cay.process.pid)
+        for child in children(cay.process.pid):
+            assert b"NOTIFY_SOCKET" not in open(f"/proc/{child}/environ", "rb").read()
+        cay.process.send_signal(signal.SIGTERM)
+        assert manager.recv(4096).decode().split("\n")[0] == "STOPPING=1"
+        assert cay.process.wait(120) == 0
+
+
+def test_the_unit_waits_for_that():
+    with open(os.path.join(ROOT, "packaging", "cay.service")) as f:
+        unit = f.read().split("\n")
+    assert "Type=notify" in unit and "NotifyAccess=main" in unit

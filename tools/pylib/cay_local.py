@@ -51,11 +51,12 @@ def free_port():
 class Cay:
     """One instance. `data_dir` stays after stop(); start() again continues it."""
 
-    def __init__(self, data_dir, build=BUILD, flags=(), env=None):
+    def __init__(self, data_dir, build=BUILD, flags=(), env=None, prefix=()):
         self.data_dir = data_dir
         self.build = build
         self.flags = list(flags)
         self.env = env
+        self.prefix = list(prefix)  # a command that runs the server
         self.port = free_port()
         self.router_port = free_port()
         self.kubeconfig = os.path.join(data_dir, "admin.kubeconfig")
@@ -82,7 +83,7 @@ class Cay:
 
     def spawn(self):
         """The process alone, which may not be ready yet."""
-        argv = [os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir,
+        argv = [*self.prefix, os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir,
                 "--listen", f"127.0.0.1:{self.port}", "--router-listen", f"127.0.0.1:{self.router_port}"] + self.flags
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(argv, stderr=log, stdout=log, stdin=subprocess.DEVNULL, env=self.env,

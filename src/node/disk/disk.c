@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -208,6 +210,22 @@ static struct err *make_dirs(struct diskpool *d)
 	return e;
 }
 
+/* The root of a container usually is one, and the kernel takes none as the upper layer of another.
+ * What is not there yet will be on the file system of its parent. */
+static struct err *check_overlay(const struct diskpool *d)
+{
+	autofree char *there = pool_existing(d->data_dir);
+	struct statfs fs;
+
+	if (statfs(there, &fs) < 0 || (long)fs.f_type != OVERLAYFS_SUPER_MAGIC)
+		return NULL;
+	return err_new(ERR_UNSUPPORTED,
+		       "%s is on an overlay file system, where sandboxes cannot write without a "
+		       "disk pool; give the container loop devices (--privileged), or a volume for "
+		       "that directory (-v cay:%s)",
+		       d->data_dir, d->data_dir);
+}
+
 struct err *diskpool_open(const struct diskpool_spec *spec, struct diskpool **ret)
 {
 	autoptr(diskpool) d = diskpool_new(spec->instance->data_dir);
@@ -222,6 +240,8 @@ struct err *diskpool_open(const struct diskpool_spec *spec, struct diskpool **re
 		e = open_none(d);
 	else
 		e = open_dir(d, spec);
+	if (!e && d->ops == &disk_plain)
+		e = check_overlay(d);
 	if (!e)
 		e = make_dirs(d);
 	if (!e)
@@ -426,7 +446,8 @@ char *diskpool_obstacle(const struct diskpool *d)
 
 char *diskpool_data_obstacle(const struct diskpool *d)
 {
-	autofree char *there = pool_existing(d->data_dir);
+	autofree char *there = pool_existing(d->data_dir), *no_pool = NULL;
+	autoptr(err) e = NULL;
 	struct statvfs fs;
 	struct stat st;
 
@@ -438,7 +459,9 @@ char *diskpool_data_obstacle(const struct diskpool *d)
 		return xasprintf("the file system of %s keeps no files", there);
 	if (fs.f_flag & ST_RDONLY || access(there, W_OK | X_OK) < 0)
 		return xasprintf("nothing can be written to %s", there);
-	return NULL;
+	no_pool = diskpool_obstacle(d);
+	e = no_pool ? check_overlay(d) : NULL;
+	return e ? xstrdup(err_text(e)) : NULL;
 }
 
 bool diskpool_is_mount(const struct diskpool *d, const char *path)

@@ -139,6 +139,11 @@ void diskpool_space(const struct diskpool *d, struct diskpool_space *ret_pool,
 void diskpool_sync(const struct diskpool *d);
 void diskpool_trim(const struct diskpool *d); /* an image file gives back what is free. Blocks. */
 
+/* memory.c: mounts a file system of at most size bytes at a directory, unless it is mounted there.
+ * It lies in memory, as a file of the tmpfs at dir, and its ids can be mapped. Blocks. */
+must_use struct err *memory_disk_mount(const char *dir, const char *at, int64_t size);
+void memory_disk_unmount(const char *at); /* if it is mounted */
+
 /* Parts of a slot's directory. */
 #define DISK_SLOT_LAYER "disk"
 #define DISK_SLOT_LOGS  "logs"

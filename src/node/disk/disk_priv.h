@@ -24,6 +24,11 @@ void pool_image_detach(const char *data_dir);
 /* The loop device of the image, "/dev/loop3", or NULL. malloc'd. */
 char *pool_image_loop(const char *data_dir);
 
+bool pool_is_mount(const char *path);
+char *pool_find_program(const char *name); /* its path, malloc'd; NULL: it is not installed */
+/* A loop device that frees itself with its last user: *ret_fd is one. ret_name is malloc'd. */
+must_use struct err *pool_attach_loop(const char *file, char **ret_name, int *ret_fd);
+
 /* Runs a program without input or output and waits for it. ERR_UNSUPPORTED: it failed. */
 must_use struct err *program_run(const char *program, char *const *argv);
 

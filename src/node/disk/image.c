@@ -58,7 +58,7 @@ bool pool_image_exists(const char *data_dir)
 	return file_exists(AT_FDCWD, file);
 }
 
-static bool is_mount(const char *path)
+bool pool_is_mount(const char *path)
 {
 	struct statx st;
 
@@ -70,17 +70,19 @@ bool pool_image_mounted(const char *data_dir)
 {
 	autofree char *at = pool_image_mount(data_dir);
 
-	return is_mount(at);
+	return pool_is_mount(at);
 }
 
-static const char *find_mkfs(void)
+char *pool_find_program(const char *name)
 {
-	static const char *const places[] = { "/usr/sbin/mkfs.btrfs", "/sbin/mkfs.btrfs",
-					      "/usr/bin/mkfs.btrfs", "/usr/local/sbin/mkfs.btrfs" };
+	static const char *const places[] = { "/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin" };
 
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		if (!access(places[i], X_OK))
-			return places[i];
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		autofree char *path = xasprintf("%s/%s", places[i], name);
+
+		if (!access(path, X_OK))
+			return take(path);
+	}
 	return NULL;
 }
 
@@ -110,7 +112,7 @@ struct err *program_run(const char *program, char *const *argv)
 /* Metadata is there once: the file system that holds the image is responsible for the media. */
 static struct err *format(const char *file)
 {
-	const char *mkfs = find_mkfs();
+	autofree char *mkfs = pool_find_program("mkfs.btrfs");
 	char *const argv[] = { (char[]){ "mkfs.btrfs" },
 			       (char[]){ "-q" },
 			       (char[]){ "-K" },
@@ -198,10 +200,10 @@ char *pool_existing(const char *path)
 
 struct err *pool_image_possible(const char *data_dir)
 {
-	autofree char *parent = pool_existing(data_dir);
+	autofree char *parent = pool_existing(data_dir), *mkfs = pool_find_program("mkfs.btrfs");
 	int64_t size = 0;
 
-	if (!find_mkfs())
+	if (!mkfs)
 		return err_new(ERR_UNSUPPORTED, "mkfs.btrfs is missing");
 	if (access("/dev/loop-control", R_OK | W_OK) < 0)
 		return err_sys(errno, "open /dev/loop-control");
@@ -247,7 +249,7 @@ char *pool_image_loop(const char *data_dir)
 }
 
 /* Another program may take a free device before we do. */
-static struct err *attach_loop(const char *file, char **ret_name, int *ret_fd)
+struct err *pool_attach_loop(const char *file, char **ret_name, int *ret_fd)
 {
 	autoclose control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	autoclose image = open(file, O_RDWR | O_CLOEXEC);
@@ -285,9 +287,9 @@ static struct err *make_mount_points(const char *outer, const char *at)
 
 	if (e)
 		return e;
-	if (!is_mount(outer) && (mount(outer, outer, NULL, MS_BIND, NULL) < 0 ||
-				 mount(NULL, outer, NULL, MS_PRIVATE, NULL) < 0 ||
-				 mount(NULL, outer, NULL, MS_SHARED, NULL) < 0))
+	if (!pool_is_mount(outer) && (mount(outer, outer, NULL, MS_BIND, NULL) < 0 ||
+				      mount(NULL, outer, NULL, MS_PRIVATE, NULL) < 0 ||
+				      mount(NULL, outer, NULL, MS_SHARED, NULL) < 0))
 		return err_sys(errno, "prepare %s for mounts", outer);
 	return file_mkdirs(at, 0700);
 }
@@ -307,11 +309,11 @@ struct err *pool_image_attach(const char *data_dir)
 	autoclose loop = -1;
 	struct err *e;
 
-	if (is_mount(at))
+	if (pool_is_mount(at))
 		return NULL;
 	e = make_mount_points(outer, at);
 	if (!e && !device) /* sandboxes that run keep theirs */
-		e = attach_loop(file, &device, &loop);
+		e = pool_attach_loop(file, &device, &loop);
 	if (!e)
 		e = mount_pool(device, at);
 	return err_wrap(e, "open the disk pool %s", file);
@@ -333,10 +335,10 @@ void pool_image_detach(const char *data_dir)
 {
 	autofree char *outer = pool_image_outer(data_dir), *at = pool_image_mount(data_dir);
 
-	if (is_mount(at) && umount2(at, 0) < 0)
+	if (pool_is_mount(at) && umount2(at, 0) < 0)
 		(void)umount2(at, MNT_DETACH); /* somebody looks into it */
 	(void)rmdir(at);
-	if (is_mount(outer))
+	if (pool_is_mount(outer))
 		(void)umount2(outer, MNT_DETACH);
 	(void)rmdir(outer);
 	await_loop_gone(data_dir);

@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/host/cgroup_root.h"
+#include "node/host/leftover.h"
 
 /*
  * Which controller lives in which hierarchy is read from the mount table. A limit goes to the
@@ -29,6 +31,11 @@ struct cgroups {
 	struct hier *hier;
 	size_t n;
 	unsigned have;
+	bool no_kill;
+};
+
+enum {
+	PERIOD_US = 100000, /* of CPU quotas: the kernel's own */
 };
 
 static const struct {
@@ -64,36 +71,46 @@ static void add_hier(struct cgroups *c, const char *mount, unsigned has, bool v2
 	c->have |= has;
 }
 
-/* The version 2 controllers that may be handed to our groups. */
+/* The first line of a file with names, as bits; 0: there is none. */
+static unsigned controllers_in(const char *dir, const char *file)
+{
+	autofree char *path = xasprintf("%s/%s", dir, file), *text = NULL;
+
+	err_free(file_read(AT_FDCWD, path, 4096, &text, NULL));
+	if (!text)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	return controllers_of(text, ' ');
+}
+
+/* One by one: one that is missing or taken must not cost us the others. */
+static void hand_down(const char *dir, unsigned want)
+{
+	autofree char *path = xasprintf("%s/cgroup.subtree_control", dir);
+
+	for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
+		autofree char *word = xasprintf("+%s", controllers[i].name);
+
+		if (controllers[i].bit & want & CGROUP_LIMITING)
+			err_free(file_write(AT_FDCWD, path, word));
+	}
+}
+
+/* The version 2 controllers that may be handed to our groups. The group around ours is asked only
+ * for those that ours does not have yet: it may be somebody else's. */
 static unsigned v2_controllers(const char *mount, const char *parent, bool make)
 {
-	autofree char *list_path = xasprintf("%s/cgroup.controllers", mount);
-	autofree char *root = xasprintf("%s/cgroup.subtree_control", mount);
-	autofree char *below = xasprintf("%s/%s/cgroup.subtree_control", mount, parent);
 	autofree char *dir = xasprintf("%s/%s", mount, parent);
-	autofree char *got = NULL, *list = NULL;
-	unsigned has = 0;
-	char *nl;
+	autofree char *above = xstrndup(dir, (size_t)(strrchr(dir, '/') - dir));
 
-	err_free(file_read(AT_FDCWD, list_path, 4096, &list, NULL));
-	if (make && list && *list && *list != '\n') {
-		/* One by one: one that is missing or taken must not cost us the others. */
-		err_free(file_write(AT_FDCWD, root, "+memory"));
-		err_free(file_write(AT_FDCWD, root, "+cpu"));
-		err_free(file_write(AT_FDCWD, root, "+pids"));
+	if (make && controllers_in(above, "cgroup.controllers")) {
+		if (str_eq(above, mount)) /* what stays there costs us controllers */
+			err_free(cgroup_root_clear(mount));
 		(void)mkdir(dir, 0755);
-		err_free(file_write(AT_FDCWD, below, "+memory"));
-		err_free(file_write(AT_FDCWD, below, "+cpu"));
-		err_free(file_write(AT_FDCWD, below, "+pids"));
+		hand_down(above, ~controllers_in(dir, "cgroup.controllers"));
+		hand_down(dir, ~0U);
 	}
-	err_free(file_read(AT_FDCWD, below, 4096, &got, NULL));
-	if (got) {
-		nl = strchr(got, '\n');
-		if (nl)
-			*nl = '\0';
-		has = controllers_of(got, ' ');
-	}
-	return has;
+	return controllers_in(dir, "cgroup.subtree_control");
 }
 
 /* A line of /proc/self/mountinfo: id parent dev root mountpoint options ... - type source super */
@@ -187,6 +204,16 @@ void cgroups_free(struct cgroups *c)
 	free(c);
 }
 
+const char *cgroups_parent(const struct cgroups *c)
+{
+	return c->parent;
+}
+
+void cgroups_use_kill(struct cgroups *c, bool use)
+{
+	c->no_kill = !use;
+}
+
 unsigned cgroups_have(const struct cgroups *c)
 {
 	return c->have;
@@ -268,9 +295,6 @@ static struct err *limit_memory(int dir, bool v2, int64_t bytes)
 
 static struct err *limit_cpu(int dir, bool v2, const struct cgroup_limits *l)
 {
-	enum {
-		PERIOD_US = 100000, /* the kernel's own */
-	};
 	long long quota = MAX(l->cpu_milli * PERIOD_US / 1000, (int64_t)1000);
 	long long shares = MIN(MAX(l->cpu_share * 1024 / 1000, (int64_t)2), (int64_t)262144);
 	struct err *e = NULL;
@@ -385,6 +409,42 @@ static void usage_in(int dir, const struct hier *h, struct cgroup_usage *u)
 static int open_group(const struct hier *h, const char *name)
 {
 	return openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* What a file says, in version 2 "max" or a number; 0: no limit. */
+static int64_t limit_in(int dir, const char *file)
+{
+	autofree char *text = NULL;
+	int64_t n = 0;
+
+	err_free(file_read(dir, file, 256, &text, NULL));
+	if (!text)
+		return 0;
+	text[strcspn(text, " \n")] = '\0';
+	err_free(parse_int(text, 0, INT64_MAX, &n)); /* "max" and -1 are none */
+	return n;
+}
+
+struct err *cgroup_read_limits(const struct cgroups *c, const char *name, struct cgroup_limits *ret)
+{
+	struct cgroup_limits l = { 0 };
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct hier *h = &c->hier[i];
+		autoclose dir = open_group(h, name);
+
+		if (dir < 0)
+			return err_sys(errno, "open control group %s", name);
+		if (h->has & CGROUP_MEMORY)
+			l.memory = limit_in(dir, h->v2 ? "memory.max" : "memory.limit_in_bytes");
+		if (h->has & CGROUP_CPU)
+			l.cpu_milli = limit_in(dir, h->v2 ? "cpu.max" : "cpu.cfs_quota_us") * 1000 /
+				      PERIOD_US;
+		if (h->has & CGROUP_PIDS)
+			l.pids = limit_in(dir, "pids.max");
+	}
+	*ret = l;
+	return NULL;
 }
 
 bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage *ret)
@@ -573,7 +633,7 @@ bool cgroup_frozen(const struct cgroups *c, const char *name)
 /* Version 2 since Linux 5.14, parts and all. */
 static bool kill_whole(const struct cgroups *c, const char *name)
 {
-	for (size_t i = 0; i < c->n; i++) {
+	for (size_t i = 0; i < c->n && !c->no_kill; i++) {
 		autofree char *path = NULL;
 		struct err *e;
 
@@ -672,6 +732,23 @@ void cgroups_each(const struct cgroups *c,
 
 		each_below(dir, fn, arg);
 	}
+}
+
+static void sweep_one(void *prefix, const char *name, const char *path)
+{
+	if (is_leftover(name, prefix))
+		(void)remove_dir(path);
+}
+
+void cgroups_sweep(const char *prefix)
+{
+	autofree char *word = xstrdup(prefix);
+	autoptr(cgroups) c = NULL;
+	struct err *e = cgroups_open(prefix, false, &c);
+
+	for (size_t i = 0; !e && i < c->n; i++)
+		each_below(c->hier[i].mount, sweep_one, word);
+	err_free(e); /* where there are no groups, none is left */
 }
 
 void cgroup_each_below(const struct cgroups *c, const char *name,

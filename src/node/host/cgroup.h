@@ -21,6 +21,7 @@ enum {
 	CGROUP_PIDS = 4,
 	CGROUP_TREE = 8,     /* groups processes: version 2, or the named tree of an old host */
 	CGROUP_FREEZER = 16, /* stops processes where they are: version 2 always does */
+	CGROUP_LIMITING = CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS,
 };
 
 struct cgroups;
@@ -32,12 +33,20 @@ struct cgroup_limits {
 	int64_t pids;
 };
 
-/* Finds the hierarchies. parent is one path element. make: also makes the parents; without that,
- * groups can be looked at and removed, but not made, entered or limited. */
+/* Finds the hierarchies. parent is a path below their mounts (scope.h). make: also makes its last
+ * element; without that, groups can be looked at and removed, but not made, entered or limited. */
 must_use struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret);
 void cgroups_free(struct cgroups *c);
 AUTOPTR(cgroups)
+const char *cgroups_parent(const struct cgroups *c);
 unsigned cgroups_have(const struct cgroups *c); /* the controllers that work here */
+/* Whether a group is killed at once (FEATURE_CGROUP_KILL), as at first, or one process after the
+ * other. Before anybody else uses it. */
+void cgroups_use_kill(struct cgroups *c, bool use);
+/* The limits that a group has by its files: 0 where this host has none. ERR_NOT_FOUND: there is no
+ * such group. */
+must_use struct err *cgroup_read_limits(const struct cgroups *c, const char *name,
+					struct cgroup_limits *ret);
 
 must_use struct err *cgroup_make(const struct cgroups *c, const char *name);
 must_use struct err *cgroup_enter(const struct cgroups *c, const char *name); /* this process */
@@ -85,6 +94,8 @@ char *cgroup_of(const struct cgroups *c, pid_t pid);
 /* No other group had, has or will have it as long as the machine runs; 0: there is none. */
 uint64_t cgroup_identity(const struct cgroups *c, const char *name);
 bool cgroup_empty(const struct cgroups *c, const char *name); /* there are no processes in it */
+/* Removes groups at the top of every hierarchy that are leftovers (leftover.h), and empty. */
+void cgroups_sweep(const char *prefix);
 /* Every group of the instance, once for each hierarchy. path is absolute. */
 void cgroups_each(const struct cgroups *c,
 		  void (*fn)(void *arg, const char *name, const char *path), void *arg);

@@ -13,7 +13,7 @@ struct netlink;
  * What an instance is called on the host, kept in data_dir/node/instance.json. All names of things
  * that it makes are derived from here:
  *
- *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
+ *   control groups   cay-<id> (scope.h)    links      cay<id><n>, n from the address
  *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
  *                                                and of IPv6 fdca:7<id>00::/64, n at its end
  *   sockets          <run_dir>/<slot>.sock, <run_dir>/<slot>.seats/NAME.sock

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -7,6 +6,7 @@
 
 #include "base/mem.h"
 #include "node/host/cgroup.h"
+#include "node/host/features.h"
 #include "node/inside/inside_priv.h"
 
 /*
@@ -31,19 +31,23 @@ static int hold_by_number(int fd, pid_t pid)
 	return pidfd >= 0 && holds_other_end(pid, fd) ? take_fd(pidfd) : -1;
 }
 
-/* Any other error than that of an old kernel means that the process is gone: its number is not
- * tried then. */
-static int hold_peer(int fd, pid_t pid)
+/* An error means that the process is gone: its number is not tried then. */
+static int hold_peer(int fd)
 {
 	int pidfd = -1;
 	socklen_t len = sizeof(pidfd);
 
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
-		return pidfd;
-	return errno == ENOPROTOOPT ? hold_by_number(fd, pid) : -1;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0 ? -1 : pidfd;
 }
 
-char *caller_group(const struct cgroups *c, int fd)
+static int hold(const struct features *fs, int fd, pid_t pid)
+{
+	if (features_have(fs, FEATURE_PEER_PIDFD))
+		return hold_peer(fd);
+	return features_have(fs, FEATURE_UNIX_DIAG) ? hold_by_number(fd, pid) : -1;
+}
+
+char *caller_group(const struct inside_spec *spec, int fd)
 {
 	struct ucred peer = { 0 };
 	socklen_t len = sizeof(peer);
@@ -53,10 +57,10 @@ char *caller_group(const struct cgroups *c, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
 		return NULL;
-	pidfd = hold_peer(fd, peer.pid);
+	pidfd = hold(spec->features, fd, peer.pid);
 	if (pidfd < 0)
 		return NULL;
-	group = cgroup_of(c, peer.pid);
+	group = cgroup_of(spec->cgroups, peer.pid);
 	ended = (struct pollfd){ .fd = pidfd, .events = POLLIN };
 	return poll(&ended, 1, 0) == 0 ? take(group) : NULL;
 }

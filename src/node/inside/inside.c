@@ -81,7 +81,7 @@ static void on_head(void *arg, struct http_request *req)
 {
 	struct post *post = arg;
 	const struct inside_spec *spec = &post->inside->spec;
-	autofree char *group = caller_group(spec->cgroups, http_request_conn_stream(req)->fd);
+	autofree char *group = caller_group(spec, http_request_conn_stream(req)->fd);
 	struct inside_caller who = { .pod = post->uid, .task = group };
 	char *part = group ? strchr(group, '/') : NULL;
 

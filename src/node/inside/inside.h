@@ -4,6 +4,7 @@
 #include "base/err.h"
 
 struct cgroups;
+struct features;
 struct http_request;
 struct instance;
 struct loop;
@@ -32,6 +33,7 @@ struct inside_spec {
 	struct loop *loop;
 	const struct instance *instance;
 	const struct cgroups *cgroups;
+	const struct features *features; /* that the kernel has; stays the caller's */
 	/* Becomes the owner of the request, and answers it. */
 	void (*visit)(void *arg, struct http_request *req, const struct inside_caller *who);
 	void *arg;

@@ -10,7 +10,7 @@
 
 /* caller.c: where the process is that connected this socket, "task" or "task/part", malloc'd; NULL:
  * it has ended, or is in no sandbox of ours. */
-char *caller_group(const struct cgroups *c, int fd);
+char *caller_group(const struct inside_spec *spec, int fd);
 
 /* holder.c: whether one of its first 1024 descriptors is the other end of this connected socket. */
 bool holds_other_end(pid_t pid, int fd);

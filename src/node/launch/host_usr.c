@@ -47,15 +47,16 @@ struct err *host_usr_stage(struct slot *s, const char *layer, bool again)
 	if (fstatat(s->dir_fd, "upper", &upper, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchownat(s->dir_fd, "usr", upper.st_uid, upper.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change the owner of usr");
-	e = stage_layer(s, layer, CLONE_IDS_SLOT, HOST_USR_LAYER);
+	e = stage_layer(s, layer, CLONE_IDS_LAYER, HOST_USR_LAYER);
 	return e ? e : stage_layer(s, "/usr", ids_of_files(), HOST_USR);
 }
 
-static struct err *mount_writable(int to, bool again)
+static struct err *mount_writable(const struct slot *s, int to, bool again)
 {
 	autofree char *work = xasprintf("u/%s", work_name(again));
 
-	return mount_overlay(&(struct overlay){ HOST_USR_LAYER ":" HOST_USR, "u/usr", work }, to);
+	return mount_overlay(&s->l->features,
+			     &(struct overlay){ HOST_USR_LAYER ":" HOST_USR, "u/usr", work }, to);
 }
 
 static struct err *bind_read_only(struct slot *s, int usr, int to)
@@ -80,7 +81,7 @@ struct err *host_usr_mount(struct slot *s, bool writable, bool again)
 	if (!e)
 		e = root_open_target(s, s->root_fd, "/usr", false, &at);
 	if (!e)
-		e = writable ? mount_writable(at, again) : bind_read_only(s, usr, at);
+		e = writable ? mount_writable(s, at, again) : bind_read_only(s, usr, at);
 	if (e || (!writable && faccessat(usr, "local", F_OK, 0) < 0))
 		return e;
 	local = open_tree(under, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);

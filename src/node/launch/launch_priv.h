@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/ip.h"
 #include "json/record.h"
+#include "node/host/features.h"
 #include "node/launch/launch.h"
 
 struct cgroups;
@@ -29,6 +30,7 @@ struct launcher {
 	int nice;      /* that of the daemon, and of sandboxes */
 	bool scores;   /* a slot may lower its score for the OOM killer again */
 	struct sock_fprog filter;
+	struct features features; /* what the kernel can do, as far as it may be used */
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
 	int proc;           /* a proc of our own, to set up and check networks; -1: none yet */
@@ -95,8 +97,9 @@ must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
 /* A layer below the stage, read-only. */
 enum clone_ids {
-	CLONE_IDS_SLOT, /* ids on disk are those that the sandbox sees, where possible */
-	CLONE_IDS_HOST, /* ids on disk are the host's: nobody's, inside */
+	CLONE_IDS_SLOT,  /* ids on disk are those that the sandbox sees, where possible */
+	CLONE_IDS_LAYER, /* likewise, of what becomes a part of an overlay */
+	CLONE_IDS_HOST,  /* ids on disk are the host's: nobody's, inside */
 };
 must_use struct err *stage_layer(struct slot *s, const char *layer, enum clone_ids ids,
 				 const char *name);
@@ -105,7 +108,7 @@ struct overlay {
 	const char *lower; /* names with colons between them, top first */
 	const char *upper, *work;
 };
-must_use struct err *mount_overlay(const struct overlay *o, int to);
+must_use struct err *mount_overlay(const struct features *fs, const struct overlay *o, int to);
 /* host_usr.c: what an overlay at /usr is made of, with layer on top; as root. */
 #define HOST_USR_LAYER "usr0"
 must_use struct err *host_usr_stage(struct slot *s, const char *layer, bool again);
@@ -129,6 +132,7 @@ must_use struct err *capabilities_keep(uint64_t keep);
 
 /* mount.c */
 unsigned mount_flags(unsigned flags); /* less those whose wall a test took down */
+uint64_t mount_propagation(void);     /* of every mount that is cloned from one of the host */
 must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned flags);
 /* A private copy of the mount at a directory or file. */
 must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_ids ids,

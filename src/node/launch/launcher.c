@@ -44,6 +44,7 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	struct err *e;
 
 	l->stage = xstrdup(m->stage);
+	l->features = features_named(m->features);
 	l->run_fd = keep_high(open(m->run, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (l->run_fd < 0)
 		return err_sys(errno, "open %s", m->run);

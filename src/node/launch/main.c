@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
 #include "node/launch/launch.h"
 
 /*
@@ -6,7 +7,9 @@
  * libraries, each with its own pages, and copying and dropping their maps would cost each sandbox
  * more than two milliseconds of a processor.
  */
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc == 4 && str_eq(argv[1], "--probe"))
+		return probe_main(argv[2], argv[3]);
 	return launcher_main();
 }

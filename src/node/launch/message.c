@@ -20,6 +20,7 @@ static const struct record_field setup_fields[] = {
 	RECORD(struct message_setup, log_limit, RECORD_INT64),
 	RECORD(struct message_setup, init, RECORD_STR),
 	RECORD(struct message_setup, cgroup, RECORD_STR),
+	RECORD(struct message_setup, features, RECORD_STR),
 	{ 0 },
 };
 

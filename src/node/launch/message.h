@@ -63,6 +63,7 @@ struct message_setup {
 	int64_t log_limit;     /* of its log */
 	const char *init;      /* cay-init */
 	const char *cgroup;
+	const char *features; /* that the kernel has: features_names() */
 };
 
 struct message_slot {

@@ -2,10 +2,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -37,15 +39,37 @@ struct err *mount_tmpfs(const char *at, const char *options, unsigned flags)
 	return NULL;
 }
 
+/* Private: what the host mounts later below the place that a tree was cloned from stays there. */
+uint64_t mount_propagation(void)
+{
+	return wall_stands("mount-propagation") ? MS_PRIVATE : 0;
+}
+
 static int set_attrs(int tree, uint64_t attrs, int userns)
 {
-	struct mount_attr a = { .attr_set = attrs };
+	struct mount_attr a = { .attr_set = attrs, .propagation = mount_propagation() };
 
 	if (userns >= 0) {
 		a.attr_set |= MOUNT_ATTR_IDMAP;
 		a.userns_fd = (uint64_t)userns;
 	}
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a));
+}
+
+/* Of a kind of file system that was not tried, the kernel is asked. */
+static bool may_map(const struct slot *s, int from_fd, enum clone_ids ids)
+{
+	const struct features *fs = &s->l->features;
+	struct statfs here, disk;
+
+	if (ids == CLONE_IDS_HOST ||
+	    (ids == CLONE_IDS_LAYER && !features_have(fs, FEATURE_OVERLAY_IDMAP)))
+		return false;
+	if (fstatfs(from_fd, &here) < 0 || statfs(s->l->slots_dir, &disk) < 0)
+		return true;
+	if (here.f_type == TMPFS_MAGIC)
+		return features_have(fs, FEATURE_IDMAP_TMPFS);
+	return here.f_type != disk.f_type || features_have(fs, FEATURE_IDMAP_DISK);
 }
 
 struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_ids ids,
@@ -59,12 +83,14 @@ struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_i
 		return err_sys(errno, "clone a mount");
 	if (readonly && wall_stands("read-only"))
 		attrs |= MOUNT_ATTR_RDONLY;
-	s->mapped = ids == CLONE_IDS_SLOT && !set_attrs(tree, attrs, s->userns);
+	/* A volume may be on a file system other than those that were tried: it has the last word.
+	 */
+	s->mapped = may_map(s, from_fd, ids) && !set_attrs(tree, attrs, s->userns);
 	/* A file system whose ids cannot be mapped: writable directories must be owned by the slot.
 	 */
 	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
 		return err_sys(errno, "set mount attributes");
-	if (!s->mapped && !readonly && ids == CLONE_IDS_SLOT &&
+	if (!s->mapped && !readonly && ids != CLONE_IDS_HOST &&
 	    fchownat(from_fd, "", s->spec->base, s->spec->base,
 		     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner of a volume");

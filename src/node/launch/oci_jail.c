@@ -34,7 +34,8 @@ static const char *const top_dirs[] = { "bin", "sbin", "lib", "lib32", "lib64", 
 static struct err *bind_read_only(const char *from, const char *to)
 {
 	struct mount_attr ro = { .attr_set =
-					 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+					 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+				 .propagation = mount_propagation() };
 	autoclose tree =
 		open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 

@@ -117,7 +117,7 @@ struct err *root_make_dir(struct slot *s)
 	to = openat(s->stage_fd, "u", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (to < 0)
 		return err_sys(errno, "open the stage");
-	e = mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &tree);
+	e = mount_clone(s, s->dir_fd, false, CLONE_IDS_LAYER, &tree);
 	if (!e)
 		e = give(s, "upper");
 	return e ? e : mount_move(tree, to);
@@ -145,7 +145,7 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 		struct err *e;
 
 		(void)snprintf(name, sizeof(name), "%c%zu", prefix, n);
-		e = stage_layer(s, lower[n], CLONE_IDS_SLOT, name);
+		e = stage_layer(s, lower[n], CLONE_IDS_LAYER, name);
 		if (e)
 			return e;
 		buf_printf(ret, "%s%s", n ? ":" : "", name);
@@ -240,41 +240,35 @@ struct err *become(uint32_t id)
 	return capabilities_raise();
 }
 
-/* One by one where the kernel can (6.5): it takes no more than 255 bytes at a time, which are the
- * names of 66 layers. */
-static int set_lower(int fs, const char *lower)
+/* One by one: fsconfig() takes no more at a time than the names of 66 layers. */
+static int append_lower(int fs, const char *lower)
 {
 	struct span rest = SPAN(lower);
-	bool first = true;
+	int r = 0;
 
-	while (rest.p) {
+	while (rest.p && !r) {
 		struct span part = span_cut(rest, ':', &rest);
 		char name[24];
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)part.len, part.p);
-		if (fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir+", name, 0) < 0)
-			return first && errno == EINVAL
-				       ? fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0)
-				       : -1;
-		first = false;
+		r = fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir+", name, 0);
 	}
-	return 0;
+	return r;
 }
 
-/* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
-struct err *mount_overlay(const struct overlay *o, int to)
+static struct err *mount_configured(const struct overlay *o, bool append, bool unsynced, int to)
 {
 	autoclose fs = fsopen("overlay", FSOPEN_CLOEXEC), mnt = -1;
 
 	if (fs < 0)
 		return err_sys(errno, "open overlay");
 	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 ||
-	    set_lower(fs, o->lower) < 0 ||
+	    (append ? append_lower(fs, o->lower)
+		    : fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", o->lower, 0)) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", o->upper, 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", o->work, 0) < 0)
+	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", o->work, 0) < 0 ||
+	    (unsynced && fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0))
 		return err_sys(errno, "configure overlay");
-	(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL,
-		       0); /* kernels before 5.10 lack it */
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_sys(errno, "create overlay");
 	mnt = fsmount(fs, FSMOUNT_CLOEXEC, mount_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
@@ -283,11 +277,37 @@ struct err *mount_overlay(const struct overlay *o, int to)
 	return mount_move(mnt, to);
 }
 
+/* All options in one text, which may be a page long. It needs a proc, which a view does not have
+ * while it is built; but a view has few layers, whose names fit into what fsconfig() takes. */
+static struct err *mount_joined(const struct overlay *o, bool unsynced, int to)
+{
+	autofree char *options = xasprintf("lowerdir=%s,upperdir=%s,workdir=%s%s", o->lower,
+					   o->upper, o->work, unsynced ? ",volatile" : "");
+	char at[64];
+
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", to);
+	if (mount("cay", at, "overlay", mount_flags(MS_NOSUID | MS_NODEV), options) < 0)
+		return err_sys(errno, "mount overlay");
+	return NULL;
+}
+
+/* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
+struct err *mount_overlay(const struct features *fs, const struct overlay *o, int to)
+{
+	bool unsynced = features_have(fs, FEATURE_OVERLAY_VOLATILE);
+	bool append = features_have(fs, FEATURE_OVERLAY_APPEND);
+
+	return append || !file_exists(AT_FDCWD, "/proc/self/fd")
+		       ? mount_configured(o, append, unsynced, to)
+		       : mount_joined(o, unsynced, to);
+}
+
 static struct err *mount_root(struct slot *s, const char *lower, bool again)
 {
 	const struct overlay o = { lower, "u/upper", again ? "u/work2" : "u/work" };
 	autoclose at = openat(s->stage_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct err *e = at < 0 ? err_sys(errno, "open the stage") : mount_overlay(&o, at);
+	struct err *e =
+		at < 0 ? err_sys(errno, "open the stage") : mount_overlay(&s->l->features, &o, at);
 
 	if (e)
 		return e;

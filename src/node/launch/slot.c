@@ -114,8 +114,6 @@ static struct err *slot_park(struct slot *s)
 		e = set_score(s, s->spec->oom_score);
 	if (e)
 		return e;
-	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)
-		return err_sys(errno, "create a control group namespace");
 	e = root_prepare(s);
 	if (!e)
 		e = userns_make(s);
@@ -205,10 +203,21 @@ static struct err *set_hostname(const char *name)
 	return NULL;
 }
 
+/* After the limits: where the tree is mounted with nsdelegate, as systemd does, the kernel lets
+ * nobody set those of the group that is the root of their own namespace. */
+static struct err *hide_groups(void)
+{
+	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)
+		return err_sys(errno, "create a control group namespace");
+	return NULL;
+}
+
 static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 {
 	struct err *e = limit(s, &plan->limits);
 
+	if (!e)
+		e = hide_groups();
 	if (!e)
 		e = limit_disk(s, plan->limits.disk);
 	if (!e)

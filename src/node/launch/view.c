@@ -151,7 +151,7 @@ static struct err *make_scratch(struct view *v)
 	}
 	if (v->work == WORKS_MAX)
 		return err_new(ERR_EXHAUSTED, "a scratch was mounted %d times", WORKS_MAX);
-	return mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &v->upper);
+	return mount_clone(s, s->dir_fd, false, CLONE_IDS_LAYER, &v->upper);
 }
 
 /* From here on we are in a copy of the sandbox's mounts. */
@@ -237,7 +237,7 @@ static struct err *overlay_over(struct view *v, const char *lower, int to)
 				      AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change the owner of %s", dir);
 	e = become(v->s->spec->base);
-	return e ? e : mount_overlay(&(struct overlay){ lower, dir, work }, to);
+	return e ? e : mount_overlay(&v->s->l->features, &(struct overlay){ lower, dir, work }, to);
 }
 
 /* The stage in the copy, at /proc, where a directory is in any case; and upper on it. */

@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "loop/loop.h"
 #include "node/disk/disk.h"
+#include "node/host/cgroup.h"
+#include "node/host/features.h"
 #include "node/host/instance.h"
 #include "node/launch/launch.h"
 #include "node/runtime/native_priv.h"
@@ -149,7 +151,7 @@ static void on_exit_of(void *arg, int status, int term_signal)
 static void set_up(struct launcher_proc *p)
 {
 	struct native *n = p->native;
-	autofree char *cgroup = instance_cgroup(n->spec.instance);
+	autofree char *features = features_names(n->spec.features);
 	const struct diskpool *disk = n->spec.disk;
 
 	launcher_ask(p, &(struct message){ .type = MESSAGE_SETUP,
@@ -160,7 +162,8 @@ static void set_up(struct launcher_proc *p)
 						      .disk_limit = diskpool_sandbox_limit(disk),
 						      .log_limit = diskpool_log_limit(disk),
 						      .init = n->init,
-						      .cgroup = cgroup } });
+						      .cgroup = cgroups_parent(n->spec.cgroups),
+						      .features = features } });
 }
 
 static struct err *spawn(struct launcher_proc *p)

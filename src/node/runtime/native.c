@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runtime/native.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -21,11 +23,14 @@
  * launchers.c, what goes away in leave.c, what an earlier run of the daemon left in attach.c.
  */
 enum {
-	N_RANGES = 60000, /* id ranges from 1 << 20 on */
+	N_RANGES = 32000, /* id ranges from 1 << 20 on */
 	POOL = 16,
 	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
 	END_S = 10,     /* so long the end waits for what is leaving */
 };
+
+static_assert((SLOTS_FIRST_BASE + N_RANGES) * (int64_t)ID_RANGE < INT32_MAX,
+	      "Linux 6.12 mounts no devpts for a group from 1 << 31 on");
 
 void native_trouble_is(struct native *n, struct line *l, const char *text)
 {
@@ -85,6 +90,11 @@ static void permits_freed(void *arg)
 	line_stocked(&n->slots.line);
 	leave_next(n);
 	fill(n);
+}
+
+uint32_t native_last_id(void)
+{
+	return slots_base(N_RANGES) - 1;
 }
 
 void native_set_pace(struct runtime *r, bool yield)

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
 struct buf;
 struct cgroups;
 struct diskpool;
+struct features;
 struct inotify;
 struct instance;
 struct loop;
@@ -21,6 +23,7 @@ struct native_spec {
 	const struct instance *instance;
 	const struct cgroups *cgroups;
 	const struct diskpool *disk;
+	const struct features *features; /* that the kernel has */
 	struct inotify *inotify;
 	int run_fd;           /* of instance->run_dir, which is there already */
 	const char *launcher; /* cay-launch */
@@ -37,6 +40,7 @@ struct native_spec {
  * before the loop turns: hold() what must be held until then. ops->free() ends it. */
 must_use struct err *native_open(struct loop *l, const struct native_spec *spec,
 				 struct runtime **ret);
+uint32_t native_last_id(void); /* the highest id that a sandbox may have on the host */
 /* How much is launched at a time (permits.h). */
 void native_set_pace(struct runtime *r, bool yield);
 /* What policies open in the packet filter of the network at an address, now or as soon as it is in

@@ -26,7 +26,8 @@ struct watch;
 
 enum {
 	NO_RANGE = -1,
-	ASKED_MAX = 4, /* requests under way to one launcher: more would only compete */
+	SLOTS_FIRST_BASE = 16, /* in ranges: the host's own ids end long before 1 << 20 */
+	ASKED_MAX = 4,         /* requests under way to one launcher: more would only compete */
 };
 
 /* launchers.c: the two launcher processes, so that slots and networks do not wait for each other.

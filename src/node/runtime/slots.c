@@ -17,13 +17,12 @@
  */
 enum {
 	RETRY_MS = 1000,
-	FIRST_BASE = 16, /* in ranges: the host's own ids end long before 1 << 20 */
 };
 
 /* A slot without a permit to launch it is of no use yet. */
 uint32_t slots_base(unsigned range)
 {
-	return (uint32_t)(range + FIRST_BASE) * ID_RANGE;
+	return (uint32_t)(range + SLOTS_FIRST_BASE) * ID_RANGE;
 }
 
 static unsigned stock(void *arg, bool later)

@@ -18,7 +18,8 @@ TEST(every_message_reads_back_as_it_was_written)
 {
 	const struct message rows[] = {
 		{ .type = MESSAGE_SETUP,
-		  .setup = { "stage", "run", "slots", "plain", 7, 8, "init", "group" } },
+		  .setup = { "stage", "run", "slots", "plain", 7, 8, "init", "group",
+			     "overlay,pty" } },
 		{ .type = MESSAGE_SLOT, .slot = { "s1", 1 << 31, true, { layers, true } } },
 		{ .type = MESSAGE_SLOT, .slot = { .name = "s1" } },
 		{ .type = MESSAGE_NET,

@@ -15,6 +15,7 @@
 #include "loop/loop.h"
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
+#include "node/host/features.h"
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
@@ -38,6 +39,7 @@ struct host {
 	struct netlink *nl;
 	struct inotify *inotify;
 	int run_fd;
+	struct features features;
 	struct runtime *rt;
 };
 
@@ -63,7 +65,9 @@ static void start_runtime(struct host *h)
 {
 	autofree char *launcher = beside("../../../cay-launch"),
 		      *init = beside("../../../cay-init");
+	const struct features_spec probe = { launcher, h->dir, native_last_id() };
 	struct native_spec spec = {
+		.features = &h->features,
 		.instance = h->inst,
 		.cgroups = h->cgroups,
 		.disk = h->disk,
@@ -74,6 +78,8 @@ static void start_runtime(struct host *h)
 		.pool = 2,
 	};
 
+	features_done(&h->features);
+	works(features_probe(&probe, &h->features));
 	works(native_open(h->loop, &spec, &h->rt));
 }
 
@@ -167,6 +173,7 @@ static void close_host(struct host *h, int logs)
 	(void)loop_turn(h->loop, 0);
 	loop_free(h->loop);
 	works(file_remove_tree(AT_FDCWD, h->dir));
+	features_done(&h->features);
 	free(h->dir);
 	free(h->layer);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -11,8 +10,9 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/doctor_priv.h"
+#include "node/doctor/doctor_priv.h"
 #include "node/host/load.h"
+#include "node/host/rights.h"
 
 /*
  * What makes hosts differ: the age of the kernel, how it was built, what the machine's own image
@@ -27,7 +27,7 @@
 static bool has_call(long number)
 {
 	/* No call does anything with arguments like these. */
-	return syscall(number, -1, NULL, 0, 0, 0, 0) >= 0 || errno != ENOSYS;
+	return syscall(number, -1L, NULL, 0L, 0L, 0L, 0L) >= 0 || errno != ENOSYS;
 }
 
 static void add_name(struct buf *out, const char *name)
@@ -42,6 +42,7 @@ void check_system_calls(struct doctor *d)
 		long number;
 	} rows[] = {
 		{ "open_tree", SYS_open_tree },
+		{ "mount_setattr", SYS_mount_setattr },
 		{ "move_mount", SYS_move_mount },
 		{ "fsopen", SYS_fsopen },
 		{ "pidfd_open", SYS_pidfd_open },
@@ -101,28 +102,32 @@ void check_cgroup_layout(struct doctor *d)
 			   "systemd.unified_cgroup_hierarchy=1"));
 }
 
-/* Root of a container or a unit may lack it. */
+/* What `cay serve` asks before it starts, and what it goes on without. */
 void check_capability(struct doctor *d)
 {
-	static const char key[] = "CapEff:\t";
-	autofree char *text = NULL;
-	const char *at;
-	uint64_t caps = 0;
-	bool has;
+	autofree char *needed = rights_missing(RIGHTS_NEEDED);
+	autofree char *wanted = rights_missing(RIGHTS_WANTED);
+	autoptr(err) confined = rights_confined();
 
-	err_free(file_read(AT_FDCWD, "/proc/self/status", 65536, &text, NULL));
-	at = text ? strstr(text, key) : NULL;
-	if (at) {
-		autofree char *hex = xstrndup(at + strlen(key), strcspn(at + strlen(key), "\n"));
-
-		for (const char *p = hex; *p; p++)
-			caps = caps << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
-	}
-	has = caps & (UINT64_C(1) << CAP_SYS_RESOURCE);
-	doctor_say(d, "resource-limits", has ? VERDICT_OK : VERDICT_WARN,
-		   xasprintf("this process %s CAP_SYS_RESOURCE", has ? "has" : "lacks"),
-		   xstrdup("without it, limits of open files stay as they are, about 4 per "
-			   "sandbox; give it to the daemon's unit or container"));
+	doctor_say(d, "capabilities",
+		   needed   ? VERDICT_FAIL
+		   : wanted ? VERDICT_WARN
+			    : VERDICT_OK,
+		   needed   ? xasprintf("this process lacks %s", needed)
+		   : wanted ? xasprintf("this process lacks %s", wanted)
+			    : xstrdup("this process has the capabilities it needs"),
+		   rights_remedy(needed ? RIGHTS_NEEDED : RIGHTS_WANTED));
+	if (geteuid() != 0 || needed)
+		return; /* these must be there before anything can keep us from using them */
+	doctor_say(d, "confinement",
+		   confined              ? VERDICT_FAIL
+		   : rights_no_way_out() ? VERDICT_WARN
+					 : VERDICT_OK,
+		   xstrdup(confined ? err_text(confined)
+			   : rights_no_way_out()
+				   ? "/proc/sys is read-only, so sandboxes have no way out"
+				   : "nothing keeps this process from using them"),
+		   confined ? NULL : xstrdup("start the container with --privileged"));
 }
 
 /* The image `host` is this machine's /usr with a few files of /etc. */

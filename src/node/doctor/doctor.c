@@ -5,16 +5,16 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
-#include "node/doctor_priv.h"
+#include "node/doctor/doctor_priv.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
@@ -74,28 +74,71 @@ static void check_user_namespaces(struct doctor *d)
 		   xstrdup("sysctl user.max_user_namespaces=65536"));
 }
 
+/* A controller counts if a group can be made and shows the limit that it was given. */
+static struct err *try_limits(const struct cgroups *groups, struct cgroup_limits *ret)
+{
+	const struct cgroup_limits want = { .memory = 64 << 20, .cpu_milli = 500, .pids = 64 };
+	struct err *e = cgroup_make(groups, "try"), *left;
+
+	if (!e)
+		e = cgroup_limit(groups, "try", &want);
+	if (!e)
+		e = cgroup_read_limits(groups, "try", ret);
+	left = cgroup_remove(groups, "try");
+	cgroups_remove_parent(groups);
+	if (!e)
+		return left;
+	err_free(left);
+	return e;
+}
+
+/* Where one hierarchy refused the group, others may have it. */
+static void remove_halves(const char *parent)
+{
+	autoptr(cgroups) groups = NULL;
+	struct err *e = cgroups_open(parent, false, &groups);
+
+	if (!e)
+		cgroups_remove_parent(groups);
+	err_free(e);
+}
+
 static void check_cgroups(struct doctor *d)
 {
 	static const struct {
-		unsigned bit;
+		size_t at;
 		const char *name;
-	} rows[] = { { CGROUP_MEMORY, "memory" }, { CGROUP_CPU, "cpu" }, { CGROUP_PIDS, "pids" } };
+	} rows[] = { { offsetof(struct cgroup_limits, memory), "memory" },
+		     { offsetof(struct cgroup_limits, cpu_milli), "cpu" },
+		     { offsetof(struct cgroup_limits, pids), "pids" } };
+	autofree char *parent = xasprintf("cay-doctor-%d", (int)getpid());
 	autoptr(cgroups) groups = NULL;
-	struct err *e = cgroups_open("cay-doctor", false, &groups);
+	struct cgroup_limits got = { 0 };
+	struct err *e;
 
+	cgroups_sweep("cay-doctor-"); /* of doctors that were killed */
+	e = cgroups_open(parent, true, &groups);
+
+	if (!e)
+		e = try_limits(groups, &got);
+	else
+		remove_halves(parent);
+	doctor_say(d, "control-groups", e ? VERDICT_FAIL : VERDICT_OK,
+		   xstrdup(e ? err_text(e) : "control groups can be made"),
+		   xstrdup("run as root, with the control group file system mounted and writable "
+			   "at /sys/fs/cgroup"));
 	if (e) {
-		doctor_say(d, "control-groups", VERDICT_FAIL, xstrdup(err_text(e)),
-			   xstrdup("mount the control group file system at /sys/fs/cgroup"));
 		err_free(e);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		bool have = cgroups_have(groups) & rows[i].bit;
+		bool have = *(const int64_t *)(const void *)((const char *)&got + rows[i].at);
 		autofree char *name = xasprintf("cgroup-%s", rows[i].name);
 
 		doctor_say(
 			d, name, have ? VERDICT_OK : VERDICT_WARN,
-			xasprintf("controller %s is %s", rows[i].name, have ? "there" : "missing"),
+			xasprintf("controller %s %s", rows[i].name,
+				  have ? "limits a group" : "is missing"),
 			xasprintf(
 				"sandboxes run without limits of %s; enable the controller in the "
 				"kernel or in cgroup.subtree_control",
@@ -103,36 +146,23 @@ static void check_cgroups(struct doctor *d)
 	}
 }
 
-/* One that is a module may not be loaded yet. */
-static bool knows_fs(const char *name)
+/* One that is a module is loaded by the question. */
+static void check_btrfs(struct doctor *d)
 {
-	autofree char *text = NULL, *line = xasprintf("\t%s\n", name);
+	autoclose fs = fsopen("btrfs", FSOPEN_CLOEXEC);
+	bool btrfs = fs >= 0;
 
-	err_free(file_read(AT_FDCWD, "/proc/filesystems", 65536, &text, NULL));
-	return text && strstr(text, line);
-}
-
-static void check_file_systems(struct doctor *d)
-{
-	bool overlay = knows_fs("overlay"), btrfs = knows_fs("btrfs");
-
-	doctor_say(d, "overlay", overlay ? VERDICT_OK : VERDICT_WARN,
-		   xasprintf("overlay file systems are %s", overlay ? "there" : "not loaded"),
-		   xstrdup("modprobe overlay"));
 	doctor_say(d, "btrfs", btrfs ? VERDICT_OK : VERDICT_WARN,
-		   xasprintf("btrfs is %s", btrfs ? "there" : "not loaded"),
+		   btrfs ? xstrdup("btrfs is there")
+			 : xasprintf("btrfs cannot be used: %s", strerror(errno)),
 		   xstrdup("modprobe btrfs; without it nothing limits disk space"));
 }
 
 static void check_calls(struct doctor *d)
 {
-	bool idmap = syscall(SYS_mount_setattr, -1, "", 0, NULL, (size_t)0) < 0 && errno != ENOSYS;
 	bool seccomp = file_exists(AT_FDCWD, "/proc/sys/kernel/seccomp/actions_avail");
 	autoclose nft = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
 
-	doctor_say(d, "idmapped-mounts", idmap ? VERDICT_OK : VERDICT_WARN,
-		   xasprintf("the kernel %s mounts with mapped ids", idmap ? "has" : "lacks"),
-		   xstrdup("use Linux 5.12 or later, 5.15 with a disk pool"));
 	doctor_say(d, "seccomp", seccomp ? VERDICT_OK : VERDICT_FAIL,
 		   xasprintf("system call filters are %s", seccomp ? "there" : "missing"),
 		   xstrdup("use a kernel with CONFIG_SECCOMP_FILTER"));
@@ -337,29 +367,58 @@ static void check_runtimes(struct doctor *d)
 	}
 }
 
-struct err *node_doctor(const char *data_dir, const char *runtimes, struct json_doc **ret,
+/* malloc'd. */
+static char *find_place(const char *data_dir)
+{
+	autofree char *at = xstrdup(data_dir);
+
+	while (*at && access(at, F_OK) < 0) {
+		char *slash = strrchr(at, '/');
+
+		if (!slash)
+			return xstrdup(".");
+		slash[slash == at && slash[1]] = '\0';
+	}
+	return take(at);
+}
+
+struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **ret,
 			size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,    check_user_namespaces, check_namespaces,   check_system_calls,
-		check_cgroups, check_cgroup_layout,   check_cgroup_moves, check_file_systems,
-		check_calls,   check_owners,          check_network,      check_way_out,
-		check_names,   check_numbers,         check_capability,   check_oom,
-		check_disk,    check_host_image,      check_sleep,        check_landlock,
-		check_veth,    check_outlet,          check_kvm,          check_runtimes,
+		check_root,          check_user_namespaces,
+		check_userns_limits, check_namespaces,
+		check_system_calls,  check_features,
+		check_cgroups,       check_cgroup_layout,
+		check_cgroup_moves,  check_btrfs,
+		check_calls,         check_owners,
+		check_network,       check_way_out,
+		check_names,         check_upstream,
+		check_numbers,       check_capability,
+		check_oom,           check_disk,
+		check_host_image,    check_snap,
+		check_sleep,         check_landlock,
+		check_veth,          check_outlet,
+		check_kvm,           check_runtimes,
+		check_launch,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(handlers) handlers = NULL;
-	struct doctor d = { .data_dir = data_dir, .out = out };
-	struct err *e = handlers_new(runtimes, &handlers);
+	struct doctor d = { .spec = spec, .data_dir = spec->data_dir, .out = out };
+	struct err *e = features_check_names(spec->without_features);
 
+	if (!e)
+		e = handlers_new(spec->runtimes, &handlers);
 	if (e)
 		return e;
+	d.place = find_place(spec->data_dir);
 	d.handlers = handlers;
 	json_set_root(out, json_obj(out));
 	d.checks = json_need_arr(out, json_root(out), "checks");
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		checks[i](&d);
+	features_done(&d.features);
+	free(d.place);
 	*ret_failed = d.n_failed;
 	*ret = take(out);
 	return NULL;

@@ -5,11 +5,12 @@
 #include <stdint.h>
 
 #include "json/json.h"
+#include "node/host/features.h"
 
 struct handlers;
+struct node_doctor_spec;
 
-/* `cay doctor`: doctor.c asks what the node needs to start, doctor_host.c what makes hosts differ,
- * and doctor_try.c tries what must be tried to be known. */
+/* `cay doctor`; the README of this folder says what is where. */
 enum verdict {
 	VERDICT_OK,
 	VERDICT_WARN, /* the node works, with less */
@@ -18,7 +19,11 @@ enum verdict {
 };
 
 struct doctor {
+	const struct node_doctor_spec *spec;
 	const char *data_dir;
+	char *place; /* the data directory, or what is there already of the way to it */
+	struct features features;
+	bool tried; /* the features */
 	const struct handlers *handlers;
 	struct json_doc *out;
 	struct json *checks;
@@ -30,7 +35,7 @@ void doctor_say(struct doctor *d, const char *name, enum verdict v, char *messag
 /* The number in a file of /proc; -1: there is none. */
 int64_t doctor_number(const char *path);
 
-/* doctor_host.c */
+/* host.c */
 void check_system_calls(struct doctor *d);
 void check_namespaces(struct doctor *d);
 void check_cgroup_layout(struct doctor *d);
@@ -39,7 +44,18 @@ void check_host_image(struct doctor *d);
 void check_network(struct doctor *d);
 void check_sleep(struct doctor *d);
 
-/* doctor_try.c */
+/* features.c; the first of these fills in d->features */
+void check_features(struct doctor *d);
+
+/* launch.c */
+void check_launch(struct doctor *d);
+
+/* system.c */
+void check_userns_limits(struct doctor *d);
+void check_snap(struct doctor *d);
+void check_upstream(struct doctor *d);
+
+/* try.c */
 void check_veth(struct doctor *d);
 void check_outlet(struct doctor *d);
 void check_kvm(struct doctor *d);

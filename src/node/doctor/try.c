@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "node/doctor_priv.h"
+#include "node/doctor/doctor_priv.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
 

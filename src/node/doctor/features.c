@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "node/disk/disk.h"
+#include "node/doctor/doctor_priv.h"
+#include "node/node.h"
+#include "node/runtime/native.h"
+
+/*
+ * The features of the kernel, as the node itself finds them out at its start
+ * (node/host/features.h), on the file system that its sandboxes write to.
+ */
+static struct err *try_features(struct doctor *d)
+{
+	autoptr(diskpool) disk = diskpool_look(d->data_dir);
+	autofree char *slots = diskpool_dir(disk, INSTANCE_SLOTS);
+	const struct features_spec spec = { .launcher = d->spec->launcher,
+					    .dir = access(slots, F_OK) ? d->place : slots,
+					    .last_id = native_last_id() };
+	struct err *e;
+
+	if (geteuid())
+		return err_new(ERR_FORBIDDEN, "not running as root");
+	if (!spec.launcher)
+		return err_new(ERR_NOT_FOUND, "there is no cay-launch beside this program");
+	e = features_probe(&spec, &d->features);
+	return e ? e : features_drop(&d->features, d->spec->without_features);
+}
+
+static void say(struct doctor *d, enum feature f)
+{
+	const struct feature_info *i = feature_info(f);
+	autofree char *name = xasprintf("feature-%s", i->name);
+
+	if (features_have(&d->features, f))
+		doctor_say(d, name, VERDICT_OK, xasprintf("the kernel has %s", i->what), NULL);
+	else if (!features_lack(&d->features, f))
+		doctor_say(d, name, VERDICT_OK,
+			   xasprintf("the kernel does not have %s, and need not", i->what), NULL);
+	else
+		doctor_say(d, name, i->needed ? VERDICT_FAIL : VERDICT_WARN,
+			   xasprintf("the kernel does not have %s (%s): %s", i->what,
+				     str_or(d->features.why[f], "was not tried"), i->without),
+			   xstrdup(i->fix));
+}
+
+void check_features(struct doctor *d)
+{
+	struct err *e = try_features(d);
+
+	d->tried = !e;
+	for (enum feature f = 0; f < FEATURE_MAX_ && !e; f++)
+		say(d, f);
+	if (e)
+		doctor_say(d, "features", VERDICT_FAIL,
+			   xasprintf("what the kernel can do was not tried: %s", err_text(e)),
+			   xstrdup("run cay doctor as root, with cay-launch where the package puts "
+				   "it"));
+	err_free(e);
+}

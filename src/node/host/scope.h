@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+struct instance;
+
+/*
+ * Where an instance has its control groups, below the mount of the hierarchy. Two layouts:
+ *
+ *   cay-<id>                               hosts without systemd, and those with version 1
+ *   cay.slice/cay-<id>.scope/sandboxes     hosts whose unified hierarchy systemd manages
+ *
+ * The scope is delegated: systemd gives it the controllers and leaves alone what is below it. It
+ * lives as long as a process is in it, so it outlives the service with the sandboxes, and ends
+ * without a trace after the last of them. While a daemon runs, a process that only waits holds it:
+ * that ends with the daemon. When the machine stops, systemd stops the service first, and the scope
+ * ends what the service has left.
+ */
+struct scope;
+
+/* Finds the place, and asks systemd for the scope where there is to be one. It blocks until systemd
+ * has answered: for the start of a node. ERR_CANCELED: a signal came meanwhile. */
+must_use struct err *scope_open(const struct instance *i, struct scope **ret);
+void scope_free(struct scope *s); /* the scope goes on if there are sandboxes in it */
+AUTOPTR(scope)
+const char *scope_path(const struct scope *s);
+/* The place that an instance uses or used, running or not; malloc'd. Makes nothing. */
+char *scope_find(const struct instance *i);

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cay serve` in a privileged container: namespaces of its own for control groups, processes, mounts and network.
+
+The container is made by unshare(1) and not by a container engine, so that the test needs none. As in one of theirs, the
+processes are in the root of the container's control groups.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import uuid
+
+import pytest
+
+from cay_local import BUILD
+from conftest import make_dir, needs_root
+
+# Says what it finds in lines that begin with a word. Whatever it has started ends with its process namespace.
+INSIDE = """
+echo up; read go
+umount -R /sys; mount -t sysfs sysfs /sys && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs tmpfs /run || exit 1
+ip link set lo up
+sleep infinity &
+"$1/cay" serve --data-dir "$2" --stop-sandboxes > "$2.log" 2>&1 &
+server=$!
+until [ -e "$2/admin.kubeconfig" ]; do kill -0 $server || exit 1; sleep 0.1; done
+"$1/cay" run --kubeconfig "$2/admin.kubeconfig" -- echo sandbox runs || exit 1
+echo controllers $(cat /sys/fs/cgroup/cgroup.controllers)
+echo enabled $(cat /sys/fs/cgroup/cgroup.subtree_control)
+echo root $(cat /sys/fs/cgroup/cgroup.procs)
+kill $server; wait $server; echo ended $?
+"""
+
+
+def find_v2():
+    for place in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+        if os.path.exists(f"{place}/cgroup.controllers") and os.access(place, os.W_OK):
+            return place
+    pytest.skip("needs a writable cgroup2")
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+@pytest.fixture
+def group():
+    """A control group as a container has one, with whatever was made in it."""
+    needs_root()
+    root = find_v2()
+    path = os.path.join(root, f"cay-test-{uuid.uuid4().hex[:8]}")
+    os.mkdir(path)
+    yield root, path
+    for below, _, _ in os.walk(path, topdown=False):
+        os.rmdir(below)
+
+
+@pytest.fixture
+def place():
+    path = make_dir()
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def test_a_sandbox_runs_in_a_container_with_control_groups_of_its_own(group, place):
+    root, path = group
+    data = os.path.join(place, "data")
+    argv = ["unshare", "--cgroup", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--ipc", "--uts",
+            "bash", "-c", INSIDE, "bash", BUILD, data]
+    p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                         preexec_fn=lambda: write(f"{path}/cgroup.procs", "0"))  # noqa: PLW1509
+    assert p.stdout.readline() == "up\n"
+    write(f"{root}/cgroup.procs", str(p.pid))  # unshare itself is outside, as an engine's monitor is
+    out, _ = p.communicate("go\n", timeout=300)
+    with open(data + ".log") as f:
+        assert p.returncode == 0, out + f.read()
+    said = {words[0]: words[1:] for words in map(str.split, out.splitlines())}
+    assert said["sandbox"] == ["runs"] and said["ended"] == ["0"]
+    wanted = {"memory", "cpu", "pids"} & set(said["controllers"])
+    assert wanted <= set(said["enabled"])  # which takes a root without processes
+    if wanted:
+        assert said["root"] == []
+
+
+def in_overlay(place, *argv):
+    """The place is on an overlay, as everything in a container is that is not a volume; and there are no loop devices."""
+    script = """mount -t tmpfs tmpfs /mnt && mkdir /mnt/lower /mnt/upper /mnt/work /mnt/dev &&
+        cp -a /dev/null /dev/zero /dev/random /dev/urandom /mnt/dev && mount --bind /mnt/dev /dev &&
+        mount -t overlay overlay -o lowerdir=/mnt/lower,upperdir=/mnt/upper,workdir=/mnt/work "$0" && exec "$@\""""
+    return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, place, *argv], capture_output=True, text=True, timeout=120)
+
+
+def test_a_data_directory_on_the_containers_own_root_needs_a_disk_pool_or_a_volume(place):
+    needs_root()
+    cay, data = os.path.join(BUILD, "cay"), f"{place}/data"
+    r = in_overlay(place, "timeout", "--kill-after=30", "60", cay, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--router-listen", "127.0.0.1:0", "--stop-sandboxes")
+    assert r.returncode == 1 and f"{data} is on an overlay file system" in r.stderr and f"-v cay:{data}" in r.stderr, r
+    said = in_overlay(place, cay, "doctor", "--data-dir", data, "-o", "json")
+    check = next(c for c in json.loads(said.stdout)["checks"] if c["name"] == "data-dir")
+    assert check["status"] == "fail" and "-v cay:" in check["message"]

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what the server needs of its host, says to its service manager, and says where there is none. tools/mutate supplies mutation()."""
+
+MUTATIONS = (
+    mutation("children-speak-for-us", "role/notify.c",
+             "	(void)unsetenv(\"NOTIFY_SOCKET\");", "	(void)getenv(\"NOTIFY_SOCKET\");",
+             "no child tells the service manager anything", "unit role a_manager_is_told", "pytest integration/test_serve.py -k service_manager"),
+    mutation("abstract-manager-not-told", "role/notify.c",
+             "	if (*text == '@')\n", "	if (*text == '#')\n",
+             "a service manager at an abstract name is told", "unit role a_manager_is_told"),
+    mutation("ready-is-not-said", "role/serve.c",
+             "	tell_ready(s);\n", "	(void)tell_ready;\n",
+             "the service manager learns that the server answers", "pytest integration/test_serve.py -k service_manager"),
+    mutation("starts-without-mknod", "node/host/rights.c",
+             "ROW(CAP_MKNOD, true,", "ROW(CAP_MKNOD, false,",
+             "the server does not start where no sandbox could", "pytest integration/test_rights.py -k mknod"),
+    mutation("any-root-is-the-hosts", "node/host/rights.c",
+             "st.st_ino == FIRST", "st.st_ino != 0",
+             "root of a user namespace is not root of the host", "pytest integration/test_rights.py -k user_namespace"),
+    mutation("filter-not-noticed", "node/host/rights.c",
+             "		    errno == EPERM)\n", "		    errno == ENOMSG)\n",
+             "a filter that refuses a call is named", "pytest integration/test_rights.py -k filter"),
+    mutation("one-round-is-enough", "node/host/cgroup_root.c",
+             "	PATIENCE_MS = 5000,\n", "	PATIENCE_MS = 0,\n",
+             "a root that had processes is found empty before it counts as cleared", "unit node_lower processes_of_a_root"),
+    mutation("everybodys-server-is-ours", "cli/server.c",
+             "file_exists(AT_FDCWD, store)", "store",
+             "only for a server of this machine is said how to start it", "pytest integration/test_cli_servers.py -k does_not_answer"),
+    mutation("plain-pool-on-an-overlay", "node/disk/disk.c",
+             "	if (!e && d->ops == &disk_plain)\n		e = check_overlay(d);\n", "",
+             "a data directory where no sandbox can write is refused", "pytest integration/test_container.py -k own_root"),
+)
