@@ -37,8 +37,8 @@ spec: {replicas: 1, sandboxTemplateRef: {name: small}}
 """
 
 
-def build(version):
-    r = subprocess.run([os.path.join(ROOT, "packaging", "build-deb"), "--version", version], capture_output=True, text=True, timeout=3000)
+def build(version, *flags):
+    r = subprocess.run([os.path.join(ROOT, "packaging", "build-deb"), "--version", version, *flags], capture_output=True, text=True, timeout=3000)
     assert r.returncode == 0, r.stderr[-2000:]
     return os.path.join(ROOT, r.stdout.strip())
 
@@ -269,3 +269,49 @@ def test_the_unit_is_understood_by_systemd(debs, tmp_path):
     assert re.search(r"^KillMode=process$", text, re.M) and re.search(r"^Delegate=yes$", text, re.M)
     r = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--threshold=90", unit], capture_output=True, text=True)
     assert r.returncode == 0, r.stdout[-500:]
+
+
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_the_demo_runs_on_a_system_that_has_only_make(machine, suite):
+    """What README promises for a fresh machine: set-up, build and demo, with whatever the release lacks installed on the way."""
+    m = machine(suite)
+    m.apt("update")
+    m.apt("install", "--no-install-recommends", "make")
+    os.makedirs(m.path("/root/cay"))
+    tree = subprocess.run(["git", "-C", ROOT, "archive", "HEAD"], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", m.path("/root/cay")], input=tree, check=True)
+    said = m.run("make", "-C", "/root/cay", "demo")
+    assert "hello from" in said and "sum of squares: 385" in said, said[-3000:]
+
+
+AARCH64 = 183  # e_machine of ELF
+
+
+def contents(deb, to):
+    """The files in a package, with the machine of those that are programs or libraries."""
+    subprocess.run(["dpkg-deb", "-x", deb, to], check=True)
+    found = {}
+    for where, _, names in os.walk(to):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as f:
+                head = f.read(20)
+            found[os.path.relpath(path, to)] = int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else None
+    return found
+
+
+def depends(deb):
+    return subprocess.run(["dpkg-deb", "-f", deb, "Depends"], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_package_for_arm64_differs_in_its_programs_alone(debs, tmp_path):
+    if not shutil.which("aarch64-linux-gnu-gcc"):
+        pytest.skip("aarch64-linux-gnu-gcc IS NOT INSTALLED, so no package for arm64 is built: tools/setup cross-arm64")
+    deb = build("0.1.0+test1", "--arch", "arm64")
+    native, cross = contents(debs[0], tmp_path / "native"), contents(deb, tmp_path / "cross")
+    assert {path for path, machine in cross.items() if machine} == {path for path, machine in native.items() if machine}
+    assert {machine for machine in cross.values() if machine} == {AARCH64}
+    assert depends(deb) == depends(debs[0])
+    for path in native.keys() | cross.keys():
+        if not native.get(path):
+            assert (tmp_path / "native" / path).read_bytes() == (tmp_path / "cross" / path).read_bytes(), path

@@ -82,12 +82,26 @@ static void keep_matching(const char *part)
 	n_tests = n;
 }
 
+static void leave_out(const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_tests; i++)
+		if (!str_eq(tests[i].name, name))
+			tests[n++] = tests[i];
+	n_tests = n;
+}
+
+/* PART: only tests whose name has it; -NAME: all but that one. */
 int main(int argc, char **argv)
 {
 	int n_failed;
 
-	if (argc > 1)
-		keep_matching(argv[1]);
+	for (int i = 1; i < argc; i++)
+		if (*argv[i] == '-')
+			leave_out(argv[i] + 1);
+		else
+			keep_matching(argv[i]);
 	if (!n_tests) {
 		print_error("there is no test to run\n");
 		return 1;

@@ -150,6 +150,8 @@ must_use struct err *root_mount_volumes(struct slot *s, int root, const struct p
 
 /* seccomp.c: the filter of every sandbox, compiled once. filter->filter is malloc'd. */
 must_use struct err *seccomp_compile(struct sock_fprog *ret);
+/* For a machine of another kind: arch is an AUDIT_ARCH_*. So the tests see the filters of all. */
+must_use struct err *seccomp_compile_for(uint32_t arch, struct sock_fprog *ret);
 must_use struct err *seccomp_install(const struct sock_fprog *filter);
 
 /* netns.c: a network namespace with lo, eth0, its address and its way out. */

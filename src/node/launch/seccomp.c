@@ -406,10 +406,12 @@ static const struct {
 };
 
 /* The calls that have rules by argument below. */
-static const int by_argument[] = {
-	SCMP_SYS(clone),  SCMP_SYS(unshare),    SCMP_SYS(personality), SCMP_SYS(ioctl),
-	SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(setrlimit),   SCMP_SYS(prlimit64),
+static const char *const by_argument[] = {
+	"clone",  "unshare",    "personality", "ioctl",
+	"socket", "socketpair", "setrlimit",   "prlimit64",
 };
+
+static const char *const asynchronous[] = { "io_setup" };
 
 /* A number is negative where this architecture has no such call. */
 static void judge(struct call_verdicts *v, int nr, uint32_t verdict)
@@ -422,14 +424,14 @@ static void judge_named(struct call_verdicts *v, const char *const names[], size
 			uint32_t verdict)
 {
 	for (size_t i = 0; i < n; i++)
-		judge(v, seccomp_syscall_resolve_name(names[i]), verdict);
+		judge(v, seccomp_syscall_resolve_name_arch(v->arch, names[i]), verdict);
 }
 
-static void judge_by_number(struct call_verdicts *v)
+static void judge_by_number(struct call_verdicts *v, uint32_t arch)
 {
 	const uint32_t unknown = SECCOMP_RET_ERRNO | ENOSYS, refused = SECCOMP_RET_ERRNO | EPERM;
 
-	v->arch = seccomp_arch_native();
+	v->arch = arch;
 	v->other = unknown;
 	v->foreign = wall_stands("seccomp-abi") ? unknown : SECCOMP_RET_ALLOW;
 	for (size_t i = 0; i < CALLS_MAX; i++)
@@ -438,11 +440,10 @@ static void judge_by_number(struct call_verdicts *v)
 	for (size_t i = 0; i < ARRAY_LEN(allowed_numbers); i++)
 		judge(v, allowed_numbers[i], SECCOMP_RET_ALLOW);
 	if (!wall_stands("seccomp-aio"))
-		judge(v, SCMP_SYS(io_setup), SECCOMP_RET_ALLOW);
+		judge_named(v, asynchronous, ARRAY_LEN(asynchronous), SECCOMP_RET_ALLOW);
 	judge_named(v, forbidden, ARRAY_LEN(forbidden),
 		    wall_stands("seccomp-forbidden") ? refused : SECCOMP_RET_ALLOW);
-	for (size_t i = 0; i < ARRAY_LEN(by_argument); i++)
-		judge(v, by_argument[i], CALL_BY_ARGUMENT);
+	judge_named(v, by_argument, ARRAY_LEN(by_argument), CALL_BY_ARGUMENT);
 }
 
 /* An int argument is its lower half for the kernel, whatever the upper half holds. */
@@ -572,7 +573,18 @@ static struct err *export_filter(scmp_filter_ctx ctx, struct sock_fprog *ret)
 	return NULL;
 }
 
-static struct err *compile_rules(struct sock_fprog *ret)
+/* The rules have numbers of this machine's; libseccomp translates them. */
+static int choose_arch(scmp_filter_ctx ctx, uint32_t arch)
+{
+	int r;
+
+	if (arch == seccomp_arch_native())
+		return 0;
+	r = seccomp_arch_add(ctx, arch);
+	return r ? r : seccomp_arch_remove(ctx, SCMP_ARCH_NATIVE);
+}
+
+static struct err *compile_rules(uint32_t arch, struct sock_fprog *ret)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	struct err *e = NULL;
@@ -580,7 +592,9 @@ static struct err *compile_rules(struct sock_fprog *ret)
 
 	if (!ctx)
 		return err_new(ERR_INTERNAL, "libseccomp returned no filter context");
-	r = add_rules(ctx);
+	r = choose_arch(ctx, arch);
+	if (!r)
+		r = add_rules(ctx);
 	if (r < 0)
 		e = err_sys(-r, "build the system call filter");
 	else
@@ -591,13 +605,18 @@ static struct err *compile_rules(struct sock_fprog *ret)
 
 struct err *seccomp_compile(struct sock_fprog *ret)
 {
+	return seccomp_compile_for(seccomp_arch_native(), ret);
+}
+
+struct err *seccomp_compile_for(uint32_t arch, struct sock_fprog *ret)
+{
 	autofree struct call_verdicts *v = xnew(struct call_verdicts);
 	struct sock_fprog rules = { 0 };
-	struct err *e = compile_rules(&rules);
+	struct err *e = compile_rules(arch, &rules);
 
 	if (e)
 		return e;
-	judge_by_number(v);
+	judge_by_number(v, arch);
 	e = seccomp_numbers(v, &rules, ret);
 	free(rules.filter);
 	return e;
