@@ -371,7 +371,7 @@ static void scan_forwarding(struct census *c)
 
 static struct err *scan_host(struct census *c)
 {
-	autofree char *parent = scope_find(c->inst);
+	autofree char *parent = scope_find(c->inst->id);
 	autoptr(cgroups) groups = NULL;
 	autoptr(netlink) nl = NULL;
 	struct err *e = cgroups_open(parent, false, &groups);

@@ -211,9 +211,10 @@ static void mount_objects(const struct node *n)
 static struct err *find_features(struct node *n, const struct node_spec *spec)
 {
 	autofree char *dir = diskpool_dir(n->disk, INSTANCE_SLOTS);
-	const struct features_spec probe = { .launcher = spec->launcher,
-					     .dir = dir,
-					     .last_id = native_last_id() };
+	autofree char *group = cgroups_v2_dir(n->cgroups);
+	const struct features_spec probe = {
+		.launcher = spec->launcher, .dir = dir, .group = group, .last_id = native_last_id()
+	};
 	struct err *e = file_mkdirs(dir, 0700);
 
 	if (!e)
@@ -223,6 +224,7 @@ static struct err *find_features(struct node *n, const struct node_spec *spec)
 	if (e)
 		return e;
 	log_features(&n->features);
+	cgroups_use_kill(n->cgroups, features_have(&n->features, FEATURE_CGROUP_KILL));
 	mount_objects(n);
 	return features_enough(&n->features);
 }
@@ -524,18 +526,22 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 	return resolver_new(&resolver, &n->resolver);
 }
 
-static struct err *open_host(struct node *n, const struct node_spec *spec)
+static struct err *open_groups(struct node *n)
 {
-	struct err *e = scope_open(n->inst, &n->scope);
+	struct err *e = scope_open(n->inst->id, n->inst->data_dir, &n->scope);
 
 	if (!e)
 		e = cgroups_open(scope_path(n->scope), true, &n->cgroups);
-	if (e)
-		return e;
-	if (~cgroups_have(n->cgroups) & CGROUP_LIMITING)
+	if (!e && ~cgroups_have(n->cgroups) & CGROUP_LIMITING)
 		log_warn("control group controllers are missing, going on without their limits",
 			 KV("have", cgroups_have(n->cgroups)));
-	cgroups_use_kill(n->cgroups, features_have(&n->features, FEATURE_CGROUP_KILL));
+	return e;
+}
+
+static struct err *open_host(struct node *n, const struct node_spec *spec)
+{
+	struct err *e;
+
 	protect_daemon();
 	limit_sandboxes(n, &spec->budget);
 	e = netlink_open(&n->nl);
@@ -725,6 +731,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 		e = open_disk(n, spec);
 	if (!e)
 		e = open_dirs(n);
+	if (!e)
+		e = open_groups(n);
 	if (!e)
 		e = find_features(n, spec);
 	if (!e)

@@ -255,7 +255,7 @@ def left_on_host(place):
     """What a launch of the doctor may leave: directories, control groups, mounts, links, and processes by their directory."""
     with open("/proc/self/mountinfo") as f:
         mounts = [line for line in f if str(place) in line]
-    groups = [d for d, _, _ in os.walk("/sys/fs/cgroup") if re.search(r"/cay-[0-9a-f]{5}(\.scope)?$|/cay-doctor|/cay-probe", d)]
+    groups = [d for d, _, _ in os.walk("/sys/fs/cgroup") if re.search(r"/cay-[0-9a-f]{5}(\.scope)?$|/cay-doctor-\d+(\.scope)?$", d)]
     processes = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -364,9 +364,10 @@ def test_what_others_plant_beside_the_data_directory_is_not_believed(fresh, tmp_
 
 def test_what_a_killed_probe_and_a_killed_check_left_is_removed(idle, tmp_path):
     tree = next(os.path.dirname(p) for p in glob.glob("/sys/fs/cgroup/cgroup.controllers") + glob.glob("/sys/fs/cgroup/*/cgroup.controllers"))
-    left = [tmp_path / f".cay-probe-{gone()}", *[pathlib.Path(tree, f"{name}-{gone()}") for name in ("cay-probe", "cay-doctor")]]
+    left = [tmp_path / f".cay-probe-{gone()}", pathlib.Path(tree, f"cay-doctor-{gone()}")]
     for path in left:
         path.mkdir()
+    (left[1] / "probe-1").mkdir()
     alive = tmp_path / f".cay-probe-{os.getpid()}"
     alive.mkdir()
     os.makedirs(idle.data_dir, exist_ok=True)

@@ -18,6 +18,7 @@
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
+#include "node/host/scope.h"
 #include "node/host/uplink.h"
 #include "node/node.h"
 #include "node/runtime/handlers.h"
@@ -72,78 +73,6 @@ static void check_user_namespaces(struct doctor *d)
 	doctor_say(d, "user-namespaces", n > 0 ? VERDICT_OK : VERDICT_FAIL,
 		   xasprintf("user.max_user_namespaces is %lld", (long long)n),
 		   xstrdup("sysctl user.max_user_namespaces=65536"));
-}
-
-/* A controller counts if a group can be made and shows the limit that it was given. */
-static struct err *try_limits(const struct cgroups *groups, struct cgroup_limits *ret)
-{
-	const struct cgroup_limits want = { .memory = 64 << 20, .cpu_milli = 500, .pids = 64 };
-	struct err *e = cgroup_make(groups, "try"), *left;
-
-	if (!e)
-		e = cgroup_limit(groups, "try", &want);
-	if (!e)
-		e = cgroup_read_limits(groups, "try", ret);
-	left = cgroup_remove(groups, "try");
-	cgroups_remove_parent(groups);
-	if (!e)
-		return left;
-	err_free(left);
-	return e;
-}
-
-/* Where one hierarchy refused the group, others may have it. */
-static void remove_halves(const char *parent)
-{
-	autoptr(cgroups) groups = NULL;
-	struct err *e = cgroups_open(parent, false, &groups);
-
-	if (!e)
-		cgroups_remove_parent(groups);
-	err_free(e);
-}
-
-static void check_cgroups(struct doctor *d)
-{
-	static const struct {
-		size_t at;
-		const char *name;
-	} rows[] = { { offsetof(struct cgroup_limits, memory), "memory" },
-		     { offsetof(struct cgroup_limits, cpu_milli), "cpu" },
-		     { offsetof(struct cgroup_limits, pids), "pids" } };
-	autofree char *parent = xasprintf("cay-doctor-%d", (int)getpid());
-	autoptr(cgroups) groups = NULL;
-	struct cgroup_limits got = { 0 };
-	struct err *e;
-
-	cgroups_sweep("cay-doctor-"); /* of doctors that were killed */
-	e = cgroups_open(parent, true, &groups);
-
-	if (!e)
-		e = try_limits(groups, &got);
-	else
-		remove_halves(parent);
-	doctor_say(d, "control-groups", e ? VERDICT_FAIL : VERDICT_OK,
-		   xstrdup(e ? err_text(e) : "control groups can be made"),
-		   xstrdup("run as root, with the control group file system mounted and writable "
-			   "at /sys/fs/cgroup"));
-	if (e) {
-		err_free(e);
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		bool have = *(const int64_t *)(const void *)((const char *)&got + rows[i].at);
-		autofree char *name = xasprintf("cgroup-%s", rows[i].name);
-
-		doctor_say(
-			d, name, have ? VERDICT_OK : VERDICT_WARN,
-			xasprintf("controller %s %s", rows[i].name,
-				  have ? "limits a group" : "is missing"),
-			xasprintf(
-				"sandboxes run without limits of %s; enable the controller in the "
-				"kernel or in cgroup.subtree_control",
-				rows[i].name));
-	}
 }
 
 /* One that is a module is loaded by the question. */
@@ -404,6 +333,7 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 	};
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(handlers) handlers = NULL;
+	autoptr(scope) scope = NULL;
 	struct doctor d = { .spec = spec, .data_dir = spec->data_dir, .out = out };
 	struct err *e = features_check_names(spec->without_features);
 
@@ -413,10 +343,14 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 		return e;
 	d.place = find_place(spec->data_dir);
 	d.handlers = handlers;
+	scope = doctor_groups_open(&d);
 	json_set_root(out, json_obj(out));
 	d.checks = json_need_arr(out, json_root(out), "checks");
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		checks[i](&d);
+	doctor_groups_clean(&d);
+	cgroups_free(d.groups);
+	err_free(d.no_groups);
 	features_done(&d.features);
 	free(d.place);
 	*ret_failed = d.n_failed;

@@ -7,6 +7,7 @@
 #include "json/json.h"
 #include "node/host/features.h"
 
+struct cgroups;
 struct handlers;
 struct node_doctor_spec;
 
@@ -23,7 +24,9 @@ struct doctor {
 	const char *data_dir;
 	char *place; /* the data directory, or what is there already of the way to it */
 	struct features features;
-	bool tried; /* the features */
+	bool tried;             /* the features */
+	struct cgroups *groups; /* in which others are tried; NULL: none can be made, */
+	struct err *no_groups;  /* for this reason */
 	const struct handlers *handlers;
 	struct json_doc *out;
 	struct json *checks;
@@ -46,6 +49,11 @@ void check_sleep(struct doctor *d);
 
 /* features.c; the first of these fills in d->features */
 void check_features(struct doctor *d);
+
+/* groups.c: the control groups that are used for trying, and what they can do */
+struct scope *doctor_groups_open(struct doctor *d); /* NULL: there is none; scope_free() ends it */
+void doctor_groups_clean(const struct doctor *d); /* ends whatever runs in them, and removes them */
+void check_cgroups(struct doctor *d);
 
 /* launch.c */
 void check_launch(struct doctor *d);

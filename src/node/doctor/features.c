@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/doctor/doctor_priv.h"
+#include "node/host/cgroup.h"
 #include "node/node.h"
 #include "node/runtime/native.h"
 
@@ -16,8 +17,10 @@ static struct err *try_features(struct doctor *d)
 {
 	autoptr(diskpool) disk = diskpool_look(d->data_dir);
 	autofree char *slots = diskpool_dir(disk, INSTANCE_SLOTS);
+	autofree char *group = d->groups ? cgroups_v2_dir(d->groups) : NULL;
 	const struct features_spec spec = { .launcher = d->spec->launcher,
 					    .dir = access(slots, F_OK) ? d->place : slots,
+					    .group = group,
 					    .last_id = native_last_id() };
 	struct err *e;
 

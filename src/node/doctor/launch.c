@@ -63,7 +63,6 @@ struct trial {
 	struct loop *loop;
 	struct instance *inst;
 	struct diskpool *disk;
-	struct cgroups *cgroups;
 	struct netlink *nl;
 	struct inotify *inotify;
 	struct images *images;
@@ -90,9 +89,9 @@ static void note(struct trial *t, struct err *e)
 static struct err *on_starting(void *arg)
 {
 	struct trial *t = arg;
-	unsigned have = cgroups_have(t->cgroups);
+	unsigned have = cgroups_have(t->d->groups);
 	struct cgroup_limits l;
-	struct err *e = cgroup_read_limits(t->cgroups, t->rt->ops->record(t->task)->id, &l);
+	struct err *e = cgroup_read_limits(t->d->groups, t->rt->ops->record(t->task)->id, &l);
 
 	if (e)
 		return e;
@@ -151,7 +150,6 @@ static void on_called(struct runtime_wait *w unused)
 
 static struct err *open_host(struct trial *t)
 {
-	autofree char *parent = NULL;
 	struct err *e = file_mkdirs(t->run, 0700), *no_inotify;
 
 	if (!e)
@@ -165,10 +163,7 @@ static struct err *open_host(struct trial *t)
 	if (e)
 		return e;
 	t->disk = diskpool_open_plain(t->dir);
-	parent = instance_cgroup(t->inst);
-	e = cgroups_open(parent, true, &t->cgroups);
-	if (!e)
-		e = netlink_open(&t->nl);
+	e = netlink_open(&t->nl);
 	if (!e)
 		e = instance_net_up(t->inst, t->nl);
 	if (e)
@@ -183,7 +178,7 @@ static struct err *open_runtime(struct trial *t)
 {
 	const struct native_spec spec = {
 		.instance = t->inst,
-		.cgroups = t->cgroups,
+		.cgroups = t->d->groups,
 		.disk = t->disk,
 		.features = &t->d->features,
 		.inotify = t->inotify,
@@ -309,41 +304,7 @@ static noreturn_fn void work(const struct doctor *d, const char *dir, int answer
 	_exit(e ? 1 : 0);
 }
 
-static void remove_group(void *arg, const char *name, const char *path unused)
-{
-	const struct cgroups *groups = arg;
-
-	cgroup_kill(groups, name);
-	for (int i = 0; i < 100; i++) {
-		autoptr(err) e = cgroup_remove(groups, name);
-
-		if (!err_is(e, ERR_UNAVAILABLE))
-			return;
-		(void)poll(NULL, 0, 10); /* what was killed takes a moment to end */
-	}
-}
-
-static void clean(const char *dir)
-{
-	autoptr(instance) inst = NULL;
-	autoptr(cgroups) groups = NULL;
-	autofree char *parent = NULL;
-	struct err *e = instance_open(dir, NULL, false, &inst);
-
-	if (!e) {
-		parent = instance_cgroup(inst);
-		e = cgroups_open(parent, false, &groups);
-	}
-	if (!e) {
-		cgroups_each(groups, remove_group, groups);
-		cgroups_remove_parent(groups);
-	}
-	err_free(e); /* it did not get so far */
-	err_free(file_remove_tree(AT_FDCWD, dir));
-}
-
-/* Others may write to the place too, and would have us remove the groups of whatever instance a
- * link or a file of theirs names. */
+/* Others may be able to write to the place too: what is theirs stays. */
 static bool is_ours(const char *dir)
 {
 	struct stat st;
@@ -361,7 +322,7 @@ static void clean_old(const char *place)
 		autofree char *dir = xasprintf("%s/%s", place, de->d_name);
 
 		if (is_leftover(de->d_name, DIR_NAME) && is_ours(dir))
-			clean(dir);
+			err_free(file_remove_tree(AT_FDCWD, dir));
 	}
 	if (all)
 		(void)closedir(all);
@@ -405,7 +366,8 @@ static noreturn_fn void keep_clean(const struct doctor *d, int doctor, int answe
 		in_time = await(worker, doctor);
 		(void)waitpid(worker, &status, 0);
 	}
-	clean(dir);
+	doctor_groups_clean(d);
+	err_free(file_remove_tree(AT_FDCWD, dir));
 	if (!in_time)
 		err_free(fd_write_all(answer, late, strlen(late)));
 	_exit(worker < 0 || status ? 1 : 0);
@@ -452,6 +414,8 @@ static const char *obstacle(const struct doctor *d)
 		return "not running as root";
 	if (!d->spec->launcher || !d->spec->init)
 		return "there is no cay-launch or no cay-init beside this program";
+	if (!d->groups)
+		return err_text(d->no_groups);
 	return d->tried ? NULL : "what the kernel can do is not known";
 }
 

@@ -209,6 +209,14 @@ const char *cgroups_parent(const struct cgroups *c)
 	return c->parent;
 }
 
+char *cgroups_v2_dir(const struct cgroups *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->hier[i].v2)
+			return xasprintf("%s/%s", c->hier[i].mount, c->parent);
+	return NULL;
+}
+
 void cgroups_use_kill(struct cgroups *c, bool use)
 {
 	c->no_kill = !use;

@@ -39,6 +39,7 @@ must_use struct err *cgroups_open(const char *parent, bool make, struct cgroups 
 void cgroups_free(struct cgroups *c);
 AUTOPTR(cgroups)
 const char *cgroups_parent(const struct cgroups *c);
+char *cgroups_v2_dir(const struct cgroups *c);  /* the parent in version 2, malloc'd; NULL: none */
 unsigned cgroups_have(const struct cgroups *c); /* the controllers that work here */
 /* Whether a group is killed at once (FEATURE_CGROUP_KILL), as at first, or one process after the
  * other. Before anybody else uses it. */

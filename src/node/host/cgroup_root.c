@@ -11,9 +11,9 @@
 #include "base/str.h"
 
 enum {
-	/* A process that forks while it is moved leaves a child behind, for the next round. One that
-	 * is exiting cannot be moved and is listed until it gets a processor to finish on, which
-	 * takes a while on a busy machine. */
+	/* A process that forks while it is moved leaves a child behind, for the next round. One
+	 * that is exiting cannot be moved and is listed until it gets a processor to finish on,
+	 * which takes a while on a busy machine. */
 	PATIENCE_MS = 5000,
 	ROUND_MS = 1,
 	PROCS_MAX = 4 << 20,
@@ -22,7 +22,8 @@ enum {
 /* What one round found in the group. */
 struct found {
 	size_t n_ours;
-	size_t n_unseen; /* outside our process namespace: listed as 0, which when written means us */
+	size_t n_unseen; /* outside our process namespace: listed as 0, which when written means us
+			  */
 };
 
 /* pids is cut up. */

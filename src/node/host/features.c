@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "node/host/cgroup.h"
 #include "node/host/leftover.h"
 
 #define PROBE_DIR ".cay-probe-"
@@ -236,7 +235,8 @@ static struct err *spawn(const struct features_spec *spec, int out, pid_t *ret)
 {
 	autofree char *id = xasprintf("%u", spec->last_id);
 	autofree char *program = xstrdup(spec->launcher), *dir = xstrdup(spec->dir);
-	char *const argv[] = { program, (char[]){ "--probe" }, dir, id, NULL };
+	autofree char *group = spec->group ? xstrdup(spec->group) : NULL;
+	char *const argv[] = { program, (char[]){ "--probe" }, dir, id, group, NULL };
 	posix_spawn_file_actions_t fds;
 	posix_spawnattr_t attr;
 	int r;
@@ -258,7 +258,8 @@ char *features_probe_dir(const char *dir, int pid)
 	return xasprintf("%s/" PROBE_DIR "%d", dir, pid);
 }
 
-/* Of probes that were killed, as at a loss of power. A directory that is not root's is not one. */
+/* Directories of probes that were killed, as at a loss of power. One that is not root's is none of
+ * theirs. */
 static void sweep(const char *dir)
 {
 	DIR *all = opendir(dir);
@@ -273,7 +274,6 @@ static void sweep(const char *dir)
 	}
 	if (all)
 		(void)closedir(all);
-	cgroups_sweep("cay-probe-");
 }
 
 struct err *features_probe(const struct features_spec *spec, struct features *ret)

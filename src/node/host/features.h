@@ -60,6 +60,7 @@ must_use struct err *features_enough(const struct features *fs);
 struct features_spec {
 	const char *launcher; /* cay-launch */
 	const char *dir;      /* on the file system that sandboxes write to */
+	const char *group;    /* a directory of cgroup2 in which groups may be made; NULL: none */
 	uint32_t last_id;     /* the highest user or group id that a sandbox may have */
 };
 /* Has the launcher try them all. Blocks, for some milliseconds, or longer where modules have to be

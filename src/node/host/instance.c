@@ -236,11 +236,6 @@ char *instance_socket_slot(const char *name)
 					  : NULL;
 }
 
-char *instance_cgroup(const struct instance *i)
-{
-	return xasprintf("cay-%s", i->id);
-}
-
 /* The id is hexadecimal. An id that somebody wrote by hand and is not gets some mark as well. */
 uint32_t instance_mark(const struct instance *i)
 {

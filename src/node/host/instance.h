@@ -65,7 +65,6 @@ char *instance_seats(const char *slot);       /* the directory of its seats' soc
 char *instance_seats_slot(const char *name);  /* NULL: this is not the name of such a directory */
 char *instance_socket_slot(const char *name); /* NULL: this is not the name of a socket */
 
-char *instance_cgroup(const struct instance *i);
 uint32_t instance_mark(const struct instance *i);
 char *instance_table(const struct instance *i);                 /* of the packet filter */
 void instance_ifprefix(const struct instance *i, char ret[16]); /* of all its links */

@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "node/host/instance.h"
 
 /*
  * systemd-run --scope registers the scope and then becomes the command that it was given. Ours is
@@ -37,14 +36,19 @@ struct scope {
 	int hold;     /* the holder ends when this closes */
 };
 
-static char *plain_name(const struct instance *i)
+struct wanted {
+	const char *id, *about;
+	const char *name; /* of its scope, below the mount */
+};
+
+static char *plain_name(const char *id)
 {
-	return instance_cgroup(i);
+	return xasprintf("cay-%s", id);
 }
 
-static char *scope_name(const struct instance *i)
+static char *scope_name(const char *id)
 {
-	return xasprintf("cay.slice/cay-%s.scope", i->id);
+	return xasprintf("cay.slice/cay-%s.scope", id);
 }
 
 static bool is_there(const char *place)
@@ -68,11 +72,11 @@ static char *below_scope(const char *name)
 	return xasprintf("%s/sandboxes", name);
 }
 
-char *scope_find(const struct instance *i)
+char *scope_find(const char *id)
 {
-	autofree char *name = scope_name(i);
+	autofree char *name = scope_name(id);
 
-	return is_there(name) ? below_scope(name) : plain_name(i);
+	return is_there(name) ? below_scope(name) : plain_name(id);
 }
 
 static struct err *spawn(char *const *argv, int in, int out, pid_t *ret)
@@ -164,10 +168,10 @@ static struct err *start_holder(struct scope *s, char *const *argv)
 
 /* systemd-run takes properties that this release of systemd knows: all of these are old. Before:
  * when the machine stops, the service goes first and ends its sandboxes in order. */
-static struct err *ask_systemd(struct scope *s, const struct instance *i)
+static struct err *ask_systemd(struct scope *s, const struct wanted *w)
 {
-	autofree char *unit = xasprintf("--unit=cay-%s.scope", i->id);
-	autofree char *about = xasprintf("--description=Sandboxes of %s", i->data_dir);
+	autofree char *unit = xasprintf("--unit=cay-%s.scope", w->id);
+	autofree char *about = xasprintf("--description=Sandboxes of %s", w->about);
 	char *const argv[] = { WORD("/usr/bin/systemd-run"),
 			       WORD("--scope"),
 			       WORD("--quiet"),
@@ -199,32 +203,31 @@ static struct err *place_holder(const struct scope *s, const char *name)
 }
 
 /* A scope that is there has sandboxes in it, or is about to go. */
-static struct err *try_scope(struct scope *s, const struct instance *i, const char *name)
+static struct err *try_scope(struct scope *s, const struct wanted *w)
 {
 	char *const cat[] = { WORD("/bin/cat"), NULL };
-	struct err *e = is_there(name) ? start_holder(s, cat) : ask_systemd(s, i);
+	struct err *e = is_there(w->name) ? start_holder(s, cat) : ask_systemd(s, w);
 
 	if (!e)
-		e = place_holder(s, name);
+		e = place_holder(s, w->name);
 	if (e)
 		let_go(s);
 	return e;
 }
 
-static struct err *hold_scope(struct scope *s, const struct instance *i)
+static struct err *hold_scope(struct scope *s, const struct wanted *w)
 {
-	autofree char *name = scope_name(i);
 	usec deadline = clock_mono() + (usec)GONE_MS * 1000;
-	bool was_there = is_there(name);
-	struct err *e = try_scope(s, i, name);
+	bool was_there = is_there(w->name);
+	struct err *e = try_scope(s, w);
 
 	while (e && was_there && !err_is(e, ERR_CANCELED) && clock_mono() < deadline) {
 		err_free(e);
 		(void)poll(NULL, 0, STEP_MS);
-		e = try_scope(s, i, name);
+		e = try_scope(s, w);
 	}
 	if (!e)
-		s->path = below_scope(name);
+		s->path = below_scope(w->name);
 	return err_wrap(e, "ask systemd for a scope");
 }
 
@@ -236,16 +239,17 @@ static void drop_empty(const char *plain)
 	(void)rmdir(path); /* refused while anything is in it */
 }
 
-struct err *scope_open(const struct instance *i, struct scope **ret)
+struct err *scope_open(const char *id, const char *about, struct scope **ret)
 {
 	autoptr(scope) s = xnew(struct scope);
-	autofree char *plain = plain_name(i), *name = scope_name(i);
+	autofree char *plain = plain_name(id), *name = scope_name(id);
+	const struct wanted w = { id, about, name };
 	struct err *e = NULL;
 
 	s->hold = -1;
 	drop_empty(plain);
 	if (systemd_manages() && !is_there(plain))
-		e = hold_scope(s, i);
+		e = hold_scope(s, &w);
 	if (e && (is_there(name) || err_is(e, ERR_CANCELED)))
 		return e; /* its sandboxes would be lost to us, or somebody wants us to stop */
 	if (e)

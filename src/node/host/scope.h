@@ -3,10 +3,9 @@
 
 #include "base/err.h"
 
-struct instance;
-
 /*
- * Where an instance has its control groups, below the mount of the hierarchy. Two layouts:
+ * Where an instance has its control groups, below the mount of the hierarchy. Two layouts, named
+ * after its id:
  *
  *   cay-<id>                               hosts without systemd, and those with version 1
  *   cay.slice/cay-<id>.scope/sandboxes     hosts whose unified hierarchy systemd manages
@@ -19,11 +18,12 @@ struct instance;
  */
 struct scope;
 
-/* Finds the place, and asks systemd for the scope where there is to be one. It blocks until systemd
- * has answered: for the start of a node. ERR_CANCELED: a signal came meanwhile. */
-must_use struct err *scope_open(const struct instance *i, struct scope **ret);
+/* Finds the place, and asks systemd for the scope where there is to be one; about says whose it is,
+ * for `systemctl status`. It blocks until systemd has answered: for the start of a node.
+ * ERR_CANCELED: a signal came meanwhile. */
+must_use struct err *scope_open(const char *id, const char *about, struct scope **ret);
 void scope_free(struct scope *s); /* the scope goes on if there are sandboxes in it */
 AUTOPTR(scope)
 const char *scope_path(const struct scope *s);
 /* The place that an instance uses or used, running or not; malloc'd. Makes nothing. */
-char *scope_find(const struct instance *i);
+char *scope_find(const char *id);

@@ -27,7 +27,7 @@ enum {
 
 /* Takes requests on LAUNCH_FD until that closes. Returns the exit code. */
 int launcher_main(void);
-/* `cay-launch --probe DIR LAST-ID`: tries what the kernel can do (node/host/features.h), and prints
- * it as an object: {"overlay":true,"overlay-append":"create overlay: Invalid argument"}. Returns
- * the exit code. */
-int probe_main(const char *dir, const char *last_id);
+/* `cay-launch --probe DIR LAST-ID [GROUP]`: tries what the kernel can do (node/host/features.h),
+ * and prints it as an object: {"overlay":true,"overlay-append":"create overlay: Invalid argument"}.
+ * group may be NULL. Returns the exit code. */
+int probe_main(const char *dir, const char *last_id, const char *group);

@@ -9,7 +9,7 @@
  */
 int main(int argc, char **argv)
 {
-	if (argc == 4 && str_eq(argv[1], "--probe"))
-		return probe_main(argv[2], argv[3]);
+	if ((argc == 4 || argc == 5) && str_eq(argv[1], "--probe"))
+		return probe_main(argv[2], argv[3], argv[4]);
 	return launcher_main();
 }

@@ -31,6 +31,7 @@
  * upper directory, a mapped mount shows a file of root as that of another user.
  *
  *   DIR/.cay-probe-PID   on the file system that sandboxes write to; gone afterwards
+ *   GROUP/probe-PID      a control group; gone afterwards, or removed as any group that is unknown
  *   /tmp                 a tmpfs
  */
 #ifndef SO_PEERPIDFD
@@ -44,6 +45,7 @@ enum {
 
 struct probe {
 	pid_t pid;           /* after which things are named */
+	const char *group;   /* the control group to make others in; NULL: none */
 	uint32_t base;       /* of the ids that a mapped mount shows */
 	uint32_t last_id;    /* also of a group */
 	int disk, memory;    /* directories; disk -1: there is none, */
@@ -217,29 +219,6 @@ static struct err *try_pty(const struct probe *p)
 	return e ? e : open_terminal(pts, p->last_id);
 }
 
-/* malloc'd; NULL: there is none. */
-static char *find_cgroup2(void)
-{
-	autofree char *text = NULL;
-	char *save = NULL;
-
-	err_free(file_read(AT_FDCWD, "/proc/self/mountinfo", 8 << 20, &text, NULL));
-	for (char *l = text ? strtok_r(text, "\n", &save) : NULL; l;
-	     l = strtok_r(NULL, "\n", &save)) {
-		const char *at = l;
-
-		if (!strstr(l, " - cgroup2 "))
-			continue;
-		for (int i = 0; i < 4 && at; i++) {
-			at = strchr(at, ' ');
-			at = at ? at + 1 : NULL;
-		}
-		if (at)
-			return xstrndup(at, strcspn(at, " "));
-	}
-	return NULL;
-}
-
 /* In the child: it enters the group, says so, and waits for its end. */
 static noreturn_fn void victim(const char *procs, int ready)
 {
@@ -288,12 +267,12 @@ static struct err *kill_group(const char *dir)
 
 static struct err *try_cgroup_kill(const struct probe *p)
 {
-	autofree char *mount = find_cgroup2(), *dir = NULL;
+	autofree char *dir = NULL;
 	struct err *e;
 
-	if (!mount)
-		return err_new(ERR_UNSUPPORTED, "no control groups of version 2 are mounted");
-	dir = xasprintf("%s/cay-probe-%d", mount, (int)p->pid);
+	if (!p->group)
+		return err_new(ERR_UNSUPPORTED, "no control groups of version 2 can be made");
+	dir = xasprintf("%s/probe-%d", p->group, (int)p->pid);
 	if (mkdir(dir, 0755) < 0)
 		return err_sys(errno, "create control group %s", dir);
 	e = kill_group(dir);
@@ -455,9 +434,11 @@ static noreturn_fn void probe_all(struct probe *p, const char *own)
 	_exit(0);
 }
 
-int probe_main(const char *dir, const char *last_id)
+int probe_main(const char *dir, const char *last_id, const char *group)
 {
-	struct probe p = { .pid = getpid(), .disk = -1, .memory = -1, .userns = -1 };
+	struct probe p = {
+		.pid = getpid(), .group = group, .disk = -1, .memory = -1, .userns = -1
+	};
 	autofree char *own = features_probe_dir(dir, (int)p.pid);
 	autoptr(err) e = NULL;
 	int status = -1;

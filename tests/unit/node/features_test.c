@@ -73,8 +73,12 @@ TEST(who_holds_a_socket_is_asked_only_where_sockets_do_not_tell)
 
 TEST(a_probe_that_cannot_be_run_is_an_error)
 {
-	const struct features_spec spec = { "/no/such/launcher", "/tmp", 65536 };
-	const struct features_spec silent = { "/bin/true", "/tmp", 65536 };
+	const struct features_spec spec = { .launcher = "/no/such/launcher",
+					    .dir = "/tmp",
+					    .last_id = 65536 };
+	const struct features_spec silent = { .launcher = "/bin/true",
+					      .dir = "/tmp",
+					      .last_id = 65536 };
 	struct features fs = { 0 };
 
 	fails(features_probe(&spec, &fs), ERR_NOT_FOUND);

@@ -20,6 +20,7 @@
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
 #include "node/host/numbers.h"
+#include "node/host/scope.h"
 #include "node/image/image_priv.h"
 #include "node/launch/plan.h"
 #include "node/runtime/native_priv.h"
@@ -65,7 +66,9 @@ static void start_runtime(struct host *h)
 {
 	autofree char *launcher = beside("../../../cay-launch"),
 		      *init = beside("../../../cay-init");
-	const struct features_spec probe = { launcher, h->dir, native_last_id() };
+	const struct features_spec probe = { .launcher = launcher,
+					     .dir = h->dir,
+					     .last_id = native_last_id() };
 	struct native_spec spec = {
 		.features = &h->features,
 		.instance = h->inst,
@@ -121,7 +124,7 @@ static bool open_host(struct host *h)
 	works(loop_new(&h->loop));
 	works(instance_open(path, run, true, &h->inst));
 	h->disk = diskpool_open_plain(path);
-	parent = instance_cgroup(h->inst);
+	parent = scope_find(h->inst->id);
 	works(cgroups_open(parent, true, &h->cgroups));
 	works(netlink_open(&h->nl));
 	works(instance_net_up(h->inst, h->nl));
