@@ -6,12 +6,14 @@ DESTDIR ?=
 ARGS    ?=
 RELEASE ?=
 BUILD   := build
+PROGRAMS := cay cay-launch cay-init
+BESIDE  := bench/floor bench/peers bench/gate bench/proxies
 
 .PHONY: help build demo test test-long test-vm test-vm-short test-arm64 conformance test-cluster coverage bench bench-compare format lint install deb clean setup-build
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make build         build/cay, cay-launch and cay-init; installs missing packages first (as root)'
+	@echo 'make build         build/cay with the page, cay-launch and cay-init; installs missing packages first (as root)'
 	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
@@ -36,7 +38,7 @@ $(BUILD)/build.ninja: | setup-build
 	meson setup $(BUILD) -Dlto=auto
 
 build: setup-build $(BUILD)/build.ninja
-	ninja -C $(BUILD)
+	ninja -C $(BUILD) $(PROGRAMS)
 
 demo:
 	@tools/setup build run test
@@ -44,9 +46,9 @@ demo:
 	@KEEP='$(KEEP)' tools/demo
 
 test test-long:
-	@tools/setup build check run test $(if $(filter test-long,$@),package vm cross-arm64)
-	@tools/setup-venv
-	@tools/setup-root
+	@tools/timed tools/setup build check run test $(if $(filter test-long,$@),package vm cross-arm64)
+	@tools/timed tools/setup-venv
+	@tools/timed tools/setup-root
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
 
 test-arm64:
@@ -78,6 +80,7 @@ test-vm test-vm-short:
 bench:
 	@tools/setup build run test bench
 	@$(MAKE) --no-print-directory build
+	@ninja -C $(BUILD) $(BESIDE)
 	tools/bench $(ARGS)
 
 bench-compare:
@@ -97,6 +100,7 @@ lint:
 	@tools/check-tidy
 
 install: build
+	ninja -C $(BUILD) $(BESIDE)
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
 	install -D -m 755 $(BUILD)/cay-launch '$(DESTDIR)$(PREFIX)/libexec/cay/cay-launch'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -6,11 +7,28 @@
 
 static struct CMUnitTest *tests;
 static size_t n_tests;
+static usec began;
+
+static int note_start(void **state unused)
+{
+	began = clock_mono();
+	return 0;
+}
+
+/* tools/run-tests reads this; it comes before the line of the test. */
+static int tell_duration(void **state unused)
+{
+	print_message("# took: %lld us\n", (long long)(clock_mono() - began));
+	return 0;
+}
 
 void test_register(const char *name, void (*fn)(void **state))
 {
 	tests = xrealloc(tests, (n_tests + 1) * sizeof(*tests));
-	tests[n_tests++] = (struct CMUnitTest){ .name = name, .test_func = fn };
+	tests[n_tests++] = (struct CMUnitTest){ .name = name,
+						.test_func = fn,
+						.setup_func = note_start,
+						.teardown_func = tell_duration };
 }
 
 void test_works(struct err *e, const char *expr, const char *file, int line)

@@ -20,6 +20,8 @@ import threading
 import time
 import urllib.parse
 
+import durations
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("CAY_BUILD", os.path.join(ROOT, "build"))
 
@@ -70,6 +72,7 @@ class Cay:
     def start(self, timeout=120):
         os.makedirs(self.data_dir, exist_ok=True)
         offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        began = time.monotonic()
         self.spawn()
         deadline = time.monotonic() + timeout
         while not self.ready():
@@ -78,6 +81,7 @@ class Cay:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"cay serve is not ready after {timeout} s:\n{self.log(offset)}")
             select.select([], [], [], 0.005)
+        durations.note("start", os.environ.get("PYTEST_CURRENT_TEST", self.data_dir), time.monotonic() - began)
         self._ssl = None
         return self
 
