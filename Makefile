@@ -6,8 +6,8 @@ DESTDIR ?=
 ARGS    ?=
 RELEASE ?=
 BUILD   := build
-PROGRAMS := cay cay-launch cay-init
-BESIDE  := bench/floor bench/peers bench/gate bench/proxies
+# What a user runs: the last four are for cay bench.
+PROGRAMS := cay cay-launch cay-init bench/floor bench/peers bench/gate bench/proxies
 
 .PHONY: help build demo test test-long test-vm test-vm-short test-arm64 conformance test-cluster coverage bench bench-compare format lint install deb clean setup-build
 .DEFAULT_GOAL := help
@@ -80,7 +80,6 @@ test-vm test-vm-short:
 bench:
 	@tools/setup build run test bench
 	@$(MAKE) --no-print-directory build
-	@ninja -C $(BUILD) $(BESIDE)
 	tools/bench $(ARGS)
 
 bench-compare:
@@ -100,7 +99,6 @@ lint:
 	@tools/check-tidy
 
 install: build
-	ninja -C $(BUILD) $(BESIDE)
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
 	install -D -m 755 $(BUILD)/cay-launch '$(DESTDIR)$(PREFIX)/libexec/cay/cay-launch'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
