@@ -4,7 +4,6 @@ the Python client, a sender of signed events. test_story.py tells the story once
 
 import asyncio
 import contextlib
-import glob
 import hashlib
 import hmac
 import json
@@ -219,8 +218,7 @@ class Team:
                 pod = self.cay.api("GET", f"/api/v1/namespaces/default/pods/{self.pod()}")
                 self.tasks |= {c["containerID"].split("//")[-1] for c in pod["status"].get("containerStatuses", []) if c.get("containerID")}
             self.looked = time.monotonic()
-        return [p for task in self.tasks for top in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
-                for p in glob.glob(f"{top}/cay-*/{task}") if os.path.exists(f"{p}/cgroup.procs")]
+        return [p for top in self.cay.groups()[:1] for p in [os.path.join(top, task) for task in self.tasks] if os.path.exists(p)]
 
     def question(self, *argv):
         """The one about this very command that is open."""

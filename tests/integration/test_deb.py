@@ -169,7 +169,7 @@ def wait_until(holds, what, log=lambda: "", timeout=180):
 def traces(instance):
     """What an instance has on the host."""
     run = lambda *argv: subprocess.run(argv, capture_output=True, text=True).stdout
-    groups = [d for _, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d == f"cay-{instance}"]
+    groups = [d for _, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d in (f"cay-{instance}", f"cay-{instance}.scope")]
     lines = run("nft", "list", "tables").splitlines() + run("ip", "-o", "link").splitlines()
     return groups + [line for line in lines if f"cay_{instance}" in line or f"cay{instance}" in line]
 

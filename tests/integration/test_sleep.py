@@ -63,7 +63,8 @@ Server(("", 8000), Count).serve_forever()
 
 def pod_template(command=("python3", "-c", SERVER), port=8000, runtime=None):
     probe = {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
-    probe = {"readinessProbe": probe, "livenessProbe": {**probe, "initialDelaySeconds": 2}} if port else {}
+    delay = 60 if runtime else 2  # Python takes long to start in runsc on a slow machine
+    probe = {"readinessProbe": probe, "livenessProbe": {**probe, "initialDelaySeconds": delay}} if port else {}
     return {"metadata": {"annotations": {"cay.dev/runtime": "python"}}, "spec": {
         "terminationGracePeriodSeconds": 0, **({"runtimeClassName": runtime} if runtime else {}),
         "containers": [{"name": "c", "image": "host", "command": list(command), "stdin": True, **probe}]}}

@@ -153,8 +153,7 @@ class Desk:
 
     def group(self):
         """The control group of the sandbox, in the tree that groups processes."""
-        return next(p for top in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup", "/sys/fs/cgroup/systemd")
-                    for p in glob.glob(f"{top}/cay-*/{self.task}") if os.path.exists(f"{p}/cgroup.procs"))
+        return os.path.join(self.cay.groups()[0], self.task)
 
     def join(self, view):
         who = f"v{next(number)}"
@@ -212,7 +211,7 @@ class Member:
     def left(self):
         """Everything of it that is on the host."""
         cay = self.desk.cay
-        return [*glob.glob(f"/sys/fs/cgroup/*/cay-*/*/a-{self.uid}"), *glob.glob(f"/sys/fs/cgroup/cay-*/*/a-{self.uid}"),
+        return [*[found for d in cay.groups() for found in glob.glob(f"{d}/*/a-{self.uid}")],
                 *glob.glob(cay.pool("roots", "*", f"scratch-{self.uid}")), *glob.glob(f"/run/cay/*/*.seats/{self.uid}-*")]
 
 
@@ -438,7 +437,7 @@ def test_after_a_crash_attachments_go_on_and_those_that_are_gone_end(fresh):
     # What an attachment left that the server no longer knows when it is back.
     gone = str(uuid.uuid4())
     orphan = subprocess.Popen(["sleep", "7654321"])
-    groups = [f"{g}/a-{gone}" for g in [*glob.glob(f"/sys/fs/cgroup/*/cay-*/{desk.task}"), *glob.glob(f"/sys/fs/cgroup/cay-*/{desk.task}")]]
+    groups = [f"{d}/{desk.task}/a-{gone}" for d in cay.groups() if os.path.exists(f"{d}/{desk.task}")]
     for g in groups:
         os.mkdir(g)
         with open(f"{g}/cgroup.procs", "w") as f:

@@ -5,6 +5,7 @@ Used by tools/demo and by the tests.
 """
 
 import base64
+import glob
 import http.client
 import json
 import os
@@ -146,6 +147,14 @@ class Cay:
             raise RuntimeError(f"cay census: exit {r.returncode}: {r.stderr}")
         items = json.loads(r.stdout)["items"]
         return items, [i for i in items if not i.get("owner")]
+
+    def groups(self):
+        """The directories of its control groups, one in each hierarchy, that of version 2 first (src/node/host/scope.h)."""
+        with open(os.path.join(self.data_dir, "node", "instance.json")) as f:
+            name = "cay-" + json.load(f)["id"]
+        found = [os.path.join(top, place) for top in ("/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*"))
+                 for place in (name, f"cay.slice/{name}.scope/sandboxes")]
+        return sorted(filter(os.path.isdir, found), key=lambda d: not os.path.exists(os.path.join(d, "cgroup.controllers")))
 
     def pool(self, *path):
         """A path in the disk pool."""
