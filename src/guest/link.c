@@ -363,6 +363,7 @@ static void link_new(struct guest *g, int fd)
 	l->framed = framed_new(g->loop, fd, &events, l);
 	list_add_tail(&g->links, &l->on_guest);
 	g->n_links++;
+	g->asked_to_end = false; /* this node will end us; an earlier signal was for the command */
 }
 
 /* Whoever sends us a connection has accepted it outside. */

@@ -12,7 +12,7 @@
 #include "role/machine_priv.h"
 
 enum {
-	ANSWER_MS = 3000, /* a machine that does not say so is not stopping */
+	ANSWER_MS = 20000, /* a machine that is going down may be slow to say so */
 };
 
 /* By a shell, whose status is the answer: systemctl has one status for all states but "running". */

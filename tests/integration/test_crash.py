@@ -7,6 +7,7 @@ import json
 import os
 import random
 import threading
+import time
 
 import pytest
 
@@ -91,8 +92,19 @@ def test_kill_9_many_times_loses_nothing_and_leaks_nothing(fresh):
     crash(fresh(), 10 * ROUNDS)
 
 
+def time_of_claim(cay):
+    began = time.monotonic()
+    cay.api("POST", CLAIMS, extension("SandboxClaim", "first", {"warmPoolRef": {"name": "p"}}))
+    cay.wait(CLAIMS, "first", is_ready)
+    took = time.monotonic() - began
+    cay.api("DELETE", f"{CLAIMS}/first")
+    return took
+
+
 def crash(cay, rounds):
     boxes = prepare(cay)
+    cay.wait(POOLS, "p", lambda p: p["status"].get("readyReplicas") == 5)
+    moment = max(0.02, time_of_claim(cay))
     random.seed(7)
     survived = 0
     for n in range(rounds):
@@ -100,7 +112,7 @@ def crash(cay, rounds):
         lanes = [threading.Thread(target=claim_until_dead, args=(cay, lane, n, acknowledged)) for lane in range(4)]
         for t in lanes:
             t.start()
-        threading.Event().wait(random.uniform(0.02, 0.4))
+        threading.Event().wait(random.uniform(1, 20) * moment)
         cay.kill()
         for t in lanes:
             t.join()

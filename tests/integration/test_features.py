@@ -203,8 +203,8 @@ def version2():
     return next(os.path.dirname(p) for p in glob.glob("/sys/fs/cgroup/cgroup.controllers") + glob.glob("/sys/fs/cgroup/*/cgroup.controllers"))
 
 
-def probe(place, last_id=(1 << 31) - 1, before=None):
-    argv = [os.path.join(Cay(str(place)).build, "cay-launch"), "--probe", str(place), str(last_id), version2()]
+def probe(place, last_id=(1 << 31) - 1, before=None, prefix=()):
+    argv = [*prefix, os.path.join(Cay(str(place)).build, "cay-launch"), "--probe", str(place), str(last_id), version2()]
     return json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, preexec_fn=before).stdout)  # noqa: PLW1509
 
 
@@ -225,6 +225,17 @@ def test_a_probe_leaves_nothing(place):
     assert not os.listdir(place) and not groups()
 
 
-def test_a_directory_that_cannot_be_written_to_is_the_only_thing_missing(place):
+def test_a_file_system_that_maps_no_ids_is_the_only_thing_missing(place):
+    usual = probe(place)
     found = probe("/proc")
-    assert "/proc" in found.pop("idmap-disk") and set(found.values()) == {True}
+    assert found.pop("idmap-disk") == "map the ids of a mount: Invalid argument" and found == {k: v for k, v in usual.items() if k != "idmap-disk"}
+
+
+FULL = 'mount -t tmpfs -o nr_inodes=1 tmpfs "$0" && exec "$@"'
+NEARLY_FULL = 'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && exec "$@"'
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+
+
+@pytest.mark.parametrize("mounts", [READ_ONLY, FULL, NEARLY_FULL], ids=["read-only", "full", "nearly-full"])
+def test_a_disk_that_cannot_be_written_to_says_nothing_about_the_kernel(place, mounts):
+    assert probe(place, prefix=["unshare", "-m", "sh", "-c", mounts, str(place)]) == probe(place)

@@ -143,7 +143,7 @@ static void read_mounts(struct cgroups *c, char *text, bool want_v2, bool make)
 
 		if (!mount_line(line, &at, &type, &super))
 			continue;
-		if (want_v2 && str_eq(type, "cgroup2"))
+		if (want_v2 && str_eq(type, "cgroup2") && !(c->have & CGROUP_TREE))
 			add_hier(c, at,
 				 CGROUP_TREE | CGROUP_FREEZER | v2_controllers(at, c->parent, make),
 				 true);

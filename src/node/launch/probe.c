@@ -44,15 +44,16 @@ enum {
 };
 
 struct probe {
-	pid_t pid;           /* after which things are named */
-	const char *group;   /* the control group to make others in; NULL: none */
-	uint32_t base;       /* of the ids that a mapped mount shows */
-	uint32_t last_id;    /* also of a group */
-	int disk, memory;    /* directories; disk -1: there is none, */
-	struct err *no_disk; /* for this reason */
-	int userns;          /* whose ids are mapped to base */
-	unsigned unsynced;   /* the bit of FEATURE_OVERLAY_VOLATILE, if there is that */
-	unsigned n_layers;   /* directories that were used for an overlay */
+	pid_t pid;         /* after which things are named */
+	const char *group; /* the control group to make others in; NULL: none */
+	uint32_t base;     /* of the ids that a mapped mount shows */
+	uint32_t last_id;  /* also of a group */
+	int place;         /* the directory on the file system that sandboxes write to */
+	int disk;          /* one of our own in it; -1: it cannot be written to now */
+	int memory;        /* likewise, in a tmpfs */
+	int userns;        /* whose ids are mapped to base */
+	unsigned unsynced; /* the bit of FEATURE_OVERLAY_VOLATILE, if there is that */
+	unsigned n_layers; /* directories that were used for an overlay */
 };
 
 static struct err *make_file(int dir, const char *name)
@@ -89,21 +90,20 @@ static struct err *clone_mapped(const struct probe *p, int dir, int *ret)
 	return NULL;
 }
 
+/* Nothing is written for it: whether ids can be mapped does not depend on a disk that is full. */
 static struct err *try_idmap(const struct probe *p, int dir)
 {
 	autoclose tree = -1;
-	struct stat st;
-	struct err *e = dir < 0 ? err_copy(p->no_disk) : make_file(dir, "mapped");
+	struct stat real, shown;
+	struct err *e = clone_mapped(p, dir, &tree);
 
-	if (!e)
-		e = clone_mapped(p, dir, &tree);
 	if (e)
 		return e;
-	if (fstatat(tree, "mapped", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(errno, "look at a file of a mapped mount");
-	if (st.st_uid != p->base || st.st_gid != p->base)
+	if (fstat(dir, &real) < 0 || fstat(tree, &shown) < 0)
+		return err_sys(errno, "look at a mapped mount");
+	if (real.st_uid < ID_RANGE && shown.st_uid != p->base + real.st_uid)
 		return err_new(ERR_UNSUPPORTED, "a mapped mount shows id %u instead of %u",
-			       st.st_uid, p->base);
+			       shown.st_uid, p->base + real.st_uid);
 	return NULL;
 }
 
@@ -119,7 +119,7 @@ static struct err *map_over(const struct probe *p, int at, const char *name)
 }
 
 /* lower1, lower2 with a file, u/upper, u/work, root */
-static struct err *make_layers(struct probe *p, int *ret)
+static struct err *make_layers_in(struct probe *p, int at, int *ret)
 {
 	static const char *const names[] = { "lower1", "lower2", "u", "u/upper", "u/work", "root" };
 	autoclose in = -1;
@@ -127,7 +127,7 @@ static struct err *make_layers(struct probe *p, int *ret)
 	char name[24];
 
 	(void)snprintf(name, sizeof(name), "overlay%u", p->n_layers++);
-	e = make_dir(p->disk >= 0 ? p->disk : p->memory, name, &in);
+	e = make_dir(at, name, &in);
 	for (size_t i = 0; i < ARRAY_LEN(names) && !e; i++)
 		if (mkdirat(in, names[i], 0755) < 0)
 			e = err_sys(errno, "create directory %s", names[i]);
@@ -136,6 +136,17 @@ static struct err *make_layers(struct probe *p, int *ret)
 	if (!e)
 		*ret = take_fd(in);
 	return e;
+}
+
+/* A disk that is full or broken says nothing about the kernel: then it is tried in memory. */
+static struct err *make_layers(struct probe *p, int *ret)
+{
+	struct err *e = p->disk >= 0 ? make_layers_in(p, p->disk, ret) : NULL;
+
+	if (p->disk >= 0 && !e)
+		return NULL;
+	err_free(e);
+	return make_layers_in(p, p->memory, ret);
 }
 
 static struct err *use_overlay(int in, uid_t owner)
@@ -337,7 +348,7 @@ static struct err *try_one(struct probe *p, enum feature f)
 	case FEATURE_OVERLAY_IDMAP:
 		return try_overlay(p, p->unsynced, true);
 	case FEATURE_IDMAP_DISK:
-		return try_idmap(p, p->disk);
+		return try_idmap(p, p->place);
 	case FEATURE_IDMAP_TMPFS:
 		return try_idmap(p, p->memory);
 	case FEATURE_PTY:
@@ -390,14 +401,27 @@ static struct err *make_userns(struct probe *p)
 	return e;
 }
 
+/* Where others may write too, what has the name may be theirs. */
+static void open_disk(struct probe *p, const char *own)
+{
+	struct stat st;
+
+	p->disk = openat(AT_FDCWD, own, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->disk >= 0 && (fstat(p->disk, &st) < 0 || st.st_uid))
+		(void)close(take_fd(p->disk));
+}
+
 /* The tmpfs covers /tmp, for us alone. */
-static struct err *open_places(struct probe *p, const char *own)
+static struct err *open_places(struct probe *p, const char *dir, const char *own)
 {
 	struct err *e;
 
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
 		return err_sys(errno, "create a mount namespace");
-	p->no_disk = open_dir(AT_FDCWD, own, &p->disk);
+	e = open_dir(AT_FDCWD, dir, &p->place);
+	if (e)
+		return e;
+	open_disk(p, own);
 	if (mount("cay", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=4m") < 0)
 		return err_sys(errno, "mount tmpfs");
 	e = open_dir(AT_FDCWD, "/tmp", &p->memory);
@@ -418,9 +442,9 @@ static void print(const struct features *fs)
 
 /* In the child, with which all of its mounts end. An overlay that is not volatile would end with a
  * sync of the whole file system, which may take long: where there is a choice, none is made. */
-static noreturn_fn void probe_all(struct probe *p, const char *own)
+static noreturn_fn void probe_all(struct probe *p, const char *dir, const char *own)
 {
-	struct err *e = open_places(p, own);
+	struct err *e = open_places(p, dir, own);
 	struct features fs = { 0 };
 
 	features_note(&fs, FEATURE_OVERLAY_VOLATILE,
@@ -437,12 +461,13 @@ static noreturn_fn void probe_all(struct probe *p, const char *own)
 int probe_main(const char *dir, const char *last_id, const char *group)
 {
 	struct probe p = {
-		.pid = getpid(), .group = group, .disk = -1, .memory = -1, .userns = -1
+		.pid = getpid(), .group = group, .place = -1, .disk = -1, .memory = -1, .userns = -1
 	};
 	autofree char *own = features_probe_dir(dir, (int)p.pid);
 	autoptr(err) e = NULL;
 	int status = -1;
 	int64_t id;
+	bool made;
 	pid_t pid;
 
 	e = parse_int(last_id, ID_RANGE, UINT32_MAX - 1, &id);
@@ -452,11 +477,11 @@ int probe_main(const char *dir, const char *last_id, const char *group)
 	p.base = p.last_id - ID_RANGE + 1;
 	(void)umask(022);
 	err_free(file_remove_tree(AT_FDCWD, own)); /* of a process that had our number once */
-	(void)mkdir(own, 0700);                    /* the child says why, if it is not there */
+	made = !mkdir(own, 0700);
 	pid = fork();
 	if (!pid) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		probe_all(&p, own);
+		probe_all(&p, dir, made ? own : "");
 	}
 	if (pid > 0)
 		(void)waitpid(pid, &status, 0);
