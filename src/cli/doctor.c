@@ -16,7 +16,7 @@ const struct setting doctor_settings[] = {
 	  "OCI runtimes of that instance, as given to `cay serve`" },
 	{ "without-features", SETTING_TEXT, NULL, "NAME,...",
 	  "Kernel features that the instance does without, as given to `cay serve`" },
-	{ "quick", SETTING_BOOL, "false", NULL, "Start no sandbox, which takes a second" },
+	{ "quick", SETTING_BOOL, "false", NULL, "Skip starting a sandbox, which saves a second" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cay doctor` fails where `cay serve` would not work."""
 
+import contextlib
 import ctypes
 import glob
 import json
@@ -286,7 +287,8 @@ def test_a_launch_leaves_nothing(idle, place):
     p = start_doctor(idle, place)
     said = {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}
     assert said["launch"]["status"] == "ok", said["launch"]
-    assert left_on_host(place) == before and os.listdir("/sys/class/net") == links
+    assert left_on_host(place)[0] == before[0] and os.listdir("/sys/class/net") == links
+    wait_until(lambda: left_on_host(place) == before)  # systemd removes a scope in its own time
 
 
 def begun(place):
@@ -322,7 +324,46 @@ def test_a_launch_works_beside_a_server_and_with_its_data(fresh):
     cay = fresh()
     said = checks(doctor(cay))
     assert said["launch"]["status"] == "ok" and said["disk-pool"]["status"] == "ok", said["launch"]
-    assert not [n for n in os.listdir(cay.data_dir) if n.startswith(".cay")]
+    assert not [n for d in (cay.data_dir, cay.pool("roots")) for n in os.listdir(d) if n.startswith(".cay")]
+
+
+OVERLAY = """mount -t tmpfs tmpfs /mnt && mkdir /mnt/lower /mnt/upper /mnt/work &&
+mount -t overlay overlay -o lowerdir=/mnt/lower,upperdir=/mnt/upper,workdir=/mnt/work $D"""
+
+
+def loops():
+    """The files behind loop devices: those of other instances come and go."""
+    found = []
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError), open(path) as f:
+            found.append(f.read().strip())
+    return found
+
+
+def on_overlay(cay, place, plant, *flags):
+    """The place is on an overlay, as everything in a container is that is not a volume."""
+    script = f"D={place}; {OVERLAY} && {plant} \"$@\"; r=$?; ls -A $D >&2; exit $r"
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(cay.build, "cay"), "doctor",
+            "--data-dir", f"{place}/data", "-o", "json", *flags]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("flags", [(), ("--quick",)])
+def test_where_the_node_would_make_a_disk_pool_one_is_tried(idle, place, flags):
+    """No overlay can be written to on the root of a container, but in a pool it can."""
+    said = on_overlay(idle, place, "", *flags)
+    found = checks(said)
+    assert said.returncode == 0, [c for c in found.values() if c["status"] == "fail"]
+    assert found["feature-overlay"]["status"] == "ok" and found["feature-idmap-disk"]["status"] == "ok" and found["disk-pool"]["status"] == "ok"
+    assert flags or found["launch"]["status"] == "ok"
+    assert said.stderr == "" and os.listdir(place) == []
+    wait_until(lambda: not [path for path in loops() if ".cay-doctor-" in path])
+
+
+def test_a_container_without_loop_devices_is_not_fit(idle, place):
+    found = checks(on_overlay(idle, place, "mkdir /mnt/dev && cp -a /dev/null /dev/zero /dev/random /dev/urandom /mnt/dev && mount --bind /mnt/dev /dev &&"))
+    for name in ("data-dir", "feature-overlay", "launch"):
+        assert found[name]["status"] == "fail", found[name]
 
 
 @pytest.mark.parametrize("plant,words", [
@@ -337,7 +378,8 @@ def test_a_launch_that_fails_says_where(idle, tmp_path, plant, words):
     found = {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}["launch"]
     assert p.returncode == 1 and found["status"] == "fail" and words in found["message"] and "cay doctor" in found["fix"], found
     assert os.listdir(tmp_path) == []
-    assert not [d for d, _, _ in os.walk("/sys/fs/cgroup") if d.endswith(f"/cay-doctor-{p.pid}")]  # all that became this process
+    groups = f"/cay-doctor-{p.pid}"  # all that was started became this process
+    wait_until(lambda: not [d for d, _, _ in os.walk("/sys/fs/cgroup") if d.endswith((groups, f"{groups}.scope"))])
 
 
 def gone():

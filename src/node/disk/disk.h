@@ -144,6 +144,11 @@ void diskpool_trim(const struct diskpool *d); /* an image file gives back what i
 must_use struct err *memory_disk_mount(const char *dir, const char *at, int64_t size);
 void memory_disk_unmount(const char *at); /* if it is mounted */
 
+/* trial.c: makes an image in a directory that has nothing else in it, and mounts it in the mount
+ * namespace of the caller. *ret, malloc'd, is where. Blocks. */
+must_use struct err *trial_disk_mount(const char *dir, char **ret);
+void trial_disk_unmount(const char *dir); /* and removes it, if it is there */
+
 /* Parts of a slot's directory. */
 #define DISK_SLOT_LAYER "disk"
 #define DISK_SLOT_LOGS  "logs"

@@ -25,7 +25,8 @@
 
 /*
  * `cay doctor`: what this host has of what the node needs, and what to do about the rest. It asks
- * the host alone, changes nothing, and works with and without a server.
+ * the host alone and works with and without a server. What it makes for trying, such as control
+ * groups, a scope of systemd and a sandbox, it removes again.
  */
 static const char *const verdicts[VERDICT_MAX_] = { "ok", "warn", "fail" };
 
@@ -296,21 +297,6 @@ static void check_runtimes(struct doctor *d)
 	}
 }
 
-/* malloc'd. */
-static char *find_place(const char *data_dir)
-{
-	autofree char *at = xstrdup(data_dir);
-
-	while (*at && access(at, F_OK) < 0) {
-		char *slash = strrchr(at, '/');
-
-		if (!slash)
-			return xstrdup(".");
-		slash[slash == at && slash[1]] = '\0';
-	}
-	return take(at);
-}
-
 struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **ret,
 			size_t *ret_failed)
 {
@@ -341,7 +327,7 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 		e = handlers_new(spec->runtimes, &handlers);
 	if (e)
 		return e;
-	d.place = find_place(spec->data_dir);
+	doctor_place_open(&d);
 	d.handlers = handlers;
 	scope = doctor_groups_open(&d);
 	json_set_root(out, json_obj(out));
@@ -349,10 +335,10 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		checks[i](&d);
 	doctor_groups_clean(&d);
+	doctor_place_done(&d);
 	cgroups_free(d.groups);
 	err_free(d.no_groups);
 	features_done(&d.features);
-	free(d.place);
 	*ret_failed = d.n_failed;
 	*ret = take(out);
 	return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,9 @@
 struct cgroups;
 struct handlers;
 struct node_doctor_spec;
+
+/* What the doctor makes in the place, until it ends: this and the number of a process. */
+#define DOCTOR_DIR ".cay-doctor-"
 
 /* `cay doctor`; the README of this folder says what is where. */
 enum verdict {
@@ -22,7 +26,9 @@ enum verdict {
 struct doctor {
 	const struct node_doctor_spec *spec;
 	const char *data_dir;
-	char *place; /* the data directory, or what is there already of the way to it */
+	char *place; /* where sandboxes write, or what is there already of the way to it */
+	char *trial; /* a directory in it with a disk that is thrown away; NULL: none was needed */
+	char *work;  /* where sandboxes are tried: the place, or the disk in trial */
 	struct features features;
 	bool tried;             /* the features */
 	struct cgroups *groups; /* in which others are tried; NULL: none can be made, */
@@ -54,6 +60,14 @@ void check_features(struct doctor *d);
 struct scope *doctor_groups_open(struct doctor *d); /* NULL: there is none; scope_free() ends it */
 void doctor_groups_clean(const struct doctor *d); /* ends whatever runs in them, and removes them */
 void check_cgroups(struct doctor *d);
+
+/* place.c */
+void doctor_place_open(struct doctor *d);
+/* Where the node would make a disk pool, makes one to throw away and work in. False: it would not,
+ * or that cannot be done. It is in a mount namespace, which the process moves to. */
+bool doctor_place_make_disk(struct doctor *d);
+void doctor_place_clean(const struct doctor *d); /* also for a child of the doctor */
+void doctor_place_done(struct doctor *d);
 
 /* launch.c */
 void check_launch(struct doctor *d);

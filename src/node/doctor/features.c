@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "node/disk/disk.h"
 #include "node/doctor/doctor_priv.h"
 #include "node/host/cgroup.h"
 #include "node/node.h"
@@ -13,22 +12,36 @@
  * The features of the kernel, as the node itself finds them out at its start
  * (node/host/features.h), on the file system that its sandboxes write to.
  */
-static struct err *try_features(struct doctor *d)
+static struct err *probe(struct doctor *d)
 {
-	autoptr(diskpool) disk = diskpool_look(d->data_dir);
-	autofree char *slots = diskpool_dir(disk, INSTANCE_SLOTS);
 	autofree char *group = d->groups ? cgroups_v2_dir(d->groups) : NULL;
 	const struct features_spec spec = { .launcher = d->spec->launcher,
-					    .dir = access(slots, F_OK) ? d->place : slots,
+					    .dir = d->work,
 					    .group = group,
 					    .last_id = native_last_id() };
+
+	features_done(&d->features);
+	return features_probe(&spec, &d->features);
+}
+
+/* What the file system of the place lacks, that of the disk pool may have. */
+static bool disk_matters(const struct doctor *d)
+{
+	return !features_have(&d->features, FEATURE_OVERLAY) ||
+	       !features_have(&d->features, FEATURE_IDMAP_DISK);
+}
+
+static struct err *try_features(struct doctor *d)
+{
 	struct err *e;
 
 	if (geteuid())
 		return err_new(ERR_FORBIDDEN, "not running as root");
-	if (!spec.launcher)
+	if (!d->spec->launcher)
 		return err_new(ERR_NOT_FOUND, "there is no cay-launch beside this program");
-	e = features_probe(&spec, &d->features);
+	e = probe(d);
+	if (!e && disk_matters(d) && doctor_place_make_disk(d))
+		e = probe(d);
 	return e ? e : features_drop(&d->features, d->spec->without_features);
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +21,6 @@
 #include "node/host/cgroup.h"
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
-#include "node/host/leftover.h"
 #include "node/host/netlink.h"
 #include "node/image/image.h"
 #include "node/launch/plan.h"
@@ -43,8 +41,6 @@
  * then removes what no namespace takes along: the directory and the control groups. It outlives the
  * doctor, and what it cannot remove because it is killed itself, the next doctor removes.
  */
-#define DIR_NAME ".cay-doctor-"
-
 enum {
 	LAUNCH_MS = 30000, /* it takes a second; a machine that is emulated takes ten */
 	EXIT_CODE = 7,
@@ -304,30 +300,6 @@ static noreturn_fn void work(const struct doctor *d, const char *dir, int answer
 	_exit(e ? 1 : 0);
 }
 
-/* Others may be able to write to the place too: what is theirs stays. */
-static bool is_ours(const char *dir)
-{
-	struct stat st;
-
-	return !lstat(dir, &st) && S_ISDIR(st.st_mode) && !st.st_uid && !(st.st_mode & 077);
-}
-
-/* Those whose janitor was killed. */
-static void clean_old(const char *place)
-{
-	DIR *all = opendir(place);
-	struct dirent *de;
-
-	while (all && (de = readdir(all))) {
-		autofree char *dir = xasprintf("%s/%s", place, de->d_name);
-
-		if (is_leftover(de->d_name, DIR_NAME) && is_ours(dir))
-			err_free(file_remove_tree(AT_FDCWD, dir));
-	}
-	if (all)
-		(void)closedir(all);
-}
-
 /* Until the worker has ended, the doctor has, or time is up. */
 static bool await(pid_t worker, int doctor)
 {
@@ -344,14 +316,13 @@ static bool await(pid_t worker, int doctor)
 
 static noreturn_fn void keep_clean(const struct doctor *d, int doctor, int answer)
 {
-	autofree char *dir = xasprintf("%s/" DIR_NAME "%d", d->place, (int)getpid());
+	autofree char *dir = xasprintf("%s/" DOCTOR_DIR "%d", d->work, (int)getpid());
 	const char *late = "it takes too long";
 	bool in_time = true;
 	int status = 0;
 	pid_t worker;
 
 	(void)setsid(); /* an interrupt is for the doctor */
-	clean_old(d->place);
 	if (mkdir(dir, 0700) < 0 || unshare(CLONE_NEWPID) < 0) {
 		autoptr(err) e = err_sys(errno, "prepare %s", dir);
 
@@ -368,6 +339,7 @@ static noreturn_fn void keep_clean(const struct doctor *d, int doctor, int answe
 	}
 	doctor_groups_clean(d);
 	err_free(file_remove_tree(AT_FDCWD, dir));
+	doctor_place_clean(d);
 	if (!in_time)
 		err_free(fd_write_all(answer, late, strlen(late)));
 	_exit(worker < 0 || status ? 1 : 0);
