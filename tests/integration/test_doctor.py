@@ -175,6 +175,59 @@ def test_a_host_that_cannot_make_links_between_networks_is_not_fit(idle):
     assert checks(said)["outlet"]["status"] == "warn" and "could not be tried" in checks(said)["outlet"]["message"]
 
 
+# A host whose control groups systemd manages, as far as the doctor can tell, with a systemd-run that is written for the occasion.
+SYSTEMD = """umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && mount -t tmpfs none /run && mkdir -p /run/systemd/system &&
+mount --bind {program} /usr/bin/systemd-run && exec "$@\""""
+REFUSES = "echo Interactive authentication required. >&2; exit 1"
+GIVES = """for a; do case $a in --unit=*) at=/sys/fs/cgroup/cay.slice/${a#*=};; esac; done
+mkdir -p $at && echo $$ > $at/cgroup.procs && exec /bin/cat"""
+
+
+def under_systemd(cay, tmp_path, text):
+    program = tmp_path / "systemd-run"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", SYSTEMD.format(program=program), "sh", os.path.join(cay.build, "cay"),
+            "doctor", "--data-dir", cay.data_dir, "--quick", "-o", "json"]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    return p.pid, {c["name"]: c for c in json.loads(p.communicate(timeout=60)[0])["checks"]}
+
+
+needs_systemd_run = pytest.mark.skipif(not os.path.exists("/usr/bin/systemd-run"), reason="needs systemd-run in /usr/bin, to put another in its place")
+
+
+@needs_systemd_run
+def test_a_scope_that_systemd_refuses_is_told_with_its_reason(idle, tmp_path):
+    _, said = under_systemd(idle, tmp_path, REFUSES)
+    assert said["control-groups"]["status"] == "ok"
+    assert said["scope"]["status"] == "warn" and "Interactive authentication" in said["scope"]["message"] and "systemd-run" in said["scope"]["fix"]
+
+
+@needs_systemd_run
+def test_a_scope_that_systemd_gives_is_used(idle, tmp_path):
+    pid, said = under_systemd(idle, tmp_path, GIVES)
+    tree = version2()
+    scope = f"{tree}/cay.slice/cay-doctor-{pid}.scope"
+    try:
+        assert said["scope"]["status"] == "ok" and "in a scope" in said["scope"]["message"]
+    finally:
+        for below, _, _ in os.walk(scope, topdown=False):  # as systemd does
+            wait_until(lambda at=below: removed(at))
+        with contextlib.suppress(OSError):
+            os.rmdir(f"{tree}/cay.slice")
+
+
+def version2():
+    """Where control groups of version 2 are, alone or beside those of version 1."""
+    return next(os.path.dirname(p) for p in glob.glob("/sys/fs/cgroup/cgroup.controllers") + glob.glob("/sys/fs/cgroup/*/cgroup.controllers"))
+
+
+def removed(group):
+    with contextlib.suppress(OSError):
+        os.rmdir(group)
+    return not os.path.exists(group)
+
+
 def test_what_is_tried_works_here_and_leaves_nothing(idle):
     """A machine that runs these tests makes links; whether it runs virtual machines is its own affair, but that must be said."""
     said = checks(run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json"))
@@ -224,6 +277,26 @@ def test_a_missing_feature_is_told_with_what_happens_instead(idle):
             found = said[f"feature-{name}"]
             assert found["status"] == "warn" and found["fix"] and "--without-features" in found["message"], found
     assert said["launch"]["status"] == "ok"  # by the other ways
+
+
+def test_a_file_system_in_memory_is_tried_and_leaves_nothing(idle):
+    found = checks(doctor(idle, "--quick", "--without-features", "idmap-tmpfs"))["feature-idmap-tmpfs"]
+    assert found["status"] == "warn" and "lie in an ext4 in memory" in found["message"]
+    wait_until(lambda: not [path for path in loops() if path.startswith("/tmp/.memory")])
+
+
+@pytest.mark.parametrize("plant,words", [
+    ("mount --bind /dev/null $(readlink -f $(command -v mkfs.ext4))", "mkfs.ext4 is missing"),
+    ("mount --bind /dev/null /dev/loop-control", "loop device"),
+])
+def test_without_a_file_system_in_memory_it_is_told_which_files_cannot_be_read(idle, plant, words):
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", f"{plant} && exec \"$@\"", "sh", os.path.join(idle.build, "cay"), "doctor",
+            "--data-dir", idle.data_dir, "--quick", "--without-features", "idmap-tmpfs", "-o", "json"]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    found = checks(said)["feature-idmap-tmpfs"]
+    assert said.returncode == 0 and found["status"] == "warn", found
+    assert words in found["message"] and "0400 cannot be read" in found["message"] and "lie in an ext4" not in found["message"]
+    assert "e2fsprogs" in found["fix"] and "/dev/loop-control" in found["fix"]
 
 
 @pytest.mark.parametrize("name", [f for f, needed in FEATURES.items() if needed])

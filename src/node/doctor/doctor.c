@@ -15,10 +15,8 @@
 #include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/doctor/doctor_priv.h"
-#include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
-#include "node/host/scope.h"
 #include "node/host/uplink.h"
 #include "node/node.h"
 #include "node/runtime/handlers.h"
@@ -304,22 +302,21 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 		check_root,          check_user_namespaces,
 		check_userns_limits, check_namespaces,
 		check_system_calls,  check_features,
-		check_cgroups,       check_cgroup_layout,
-		check_cgroup_moves,  check_btrfs,
-		check_calls,         check_owners,
-		check_network,       check_way_out,
-		check_names,         check_upstream,
-		check_numbers,       check_capability,
-		check_oom,           check_disk,
-		check_host_image,    check_snap,
-		check_sleep,         check_landlock,
-		check_veth,          check_outlet,
-		check_kvm,           check_runtimes,
-		check_launch,
+		check_cgroups,       check_scope,
+		check_cgroup_layout, check_cgroup_moves,
+		check_btrfs,         check_calls,
+		check_owners,        check_network,
+		check_way_out,       check_names,
+		check_upstream,      check_numbers,
+		check_capability,    check_oom,
+		check_disk,          check_host_image,
+		check_snap,          check_sleep,
+		check_landlock,      check_veth,
+		check_outlet,        check_kvm,
+		check_runtimes,      check_launch,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(handlers) handlers = NULL;
-	autoptr(scope) scope = NULL;
 	struct doctor d = { .spec = spec, .data_dir = spec->data_dir, .out = out };
 	struct err *e = features_check_names(spec->without_features);
 
@@ -329,15 +326,13 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 		return e;
 	doctor_place_open(&d);
 	d.handlers = handlers;
-	scope = doctor_groups_open(&d);
+	doctor_groups_open(&d);
 	json_set_root(out, json_obj(out));
 	d.checks = json_need_arr(out, json_root(out), "checks");
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		checks[i](&d);
-	doctor_groups_clean(&d);
+	doctor_groups_done(&d);
 	doctor_place_done(&d);
-	cgroups_free(d.groups);
-	err_free(d.no_groups);
 	features_done(&d.features);
 	*ret_failed = d.n_failed;
 	*ret = take(out);

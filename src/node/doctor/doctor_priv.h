@@ -11,6 +11,7 @@
 struct cgroups;
 struct handlers;
 struct node_doctor_spec;
+struct scope;
 
 /* What the doctor makes in the place, until it ends: this and the number of a process. */
 #define DOCTOR_DIR ".cay-doctor-"
@@ -33,6 +34,7 @@ struct doctor {
 	bool tried;             /* the features */
 	struct cgroups *groups; /* in which others are tried; NULL: none can be made, */
 	struct err *no_groups;  /* for this reason */
+	struct scope *scope;    /* that they are in; NULL as well */
 	const struct handlers *handlers;
 	struct json_doc *out;
 	struct json *checks;
@@ -57,9 +59,11 @@ void check_sleep(struct doctor *d);
 void check_features(struct doctor *d);
 
 /* groups.c: the control groups that are used for trying, and what they can do */
-struct scope *doctor_groups_open(struct doctor *d); /* NULL: there is none; scope_free() ends it */
+void doctor_groups_open(struct doctor *d);
 void doctor_groups_clean(const struct doctor *d); /* ends whatever runs in them, and removes them */
+void doctor_groups_done(struct doctor *d);
 void check_cgroups(struct doctor *d);
+void check_scope(struct doctor *d);
 
 /* place.c */
 void doctor_place_open(struct doctor *d);
@@ -78,6 +82,8 @@ void check_snap(struct doctor *d);
 void check_upstream(struct doctor *d);
 
 /* try.c */
+/* Why the file system in memory that stands in for a tmpfs without mapped ids cannot be made. */
+must_use struct err *doctor_try_memory_disk(void);
 void check_veth(struct doctor *d);
 void check_outlet(struct doctor *d);
 void check_kvm(struct doctor *d);

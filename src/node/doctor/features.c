@@ -45,6 +45,27 @@ static struct err *try_features(struct doctor *d)
 	return e ? e : features_drop(&d->features, d->spec->without_features);
 }
 
+/* The node goes on without what stands in for it, too; it is what makes the difference. */
+static bool say_no_memory_disk(struct doctor *d, const char *name)
+{
+	const struct feature_info *i = feature_info(FEATURE_IDMAP_TMPFS);
+	autoptr(err) e = doctor_try_memory_disk();
+
+	if (e)
+		doctor_say(
+			d, name, VERDICT_WARN,
+			xasprintf("the kernel does not have %s (%s), and an ext4 in memory "
+				  "cannot be used instead (%s): files of Secrets and ConfigMaps "
+				  "belong to nobody inside, so those of a mode such as 0400 cannot "
+				  "be read",
+				  i->what,
+				  str_or(d->features.why[FEATURE_IDMAP_TMPFS], "was not tried"),
+				  err_text(e)),
+			xasprintf("install e2fsprogs and provide /dev/loop-control; or %s",
+				  i->fix));
+	return e;
+}
+
 static void say(struct doctor *d, enum feature f)
 {
 	const struct feature_info *i = feature_info(f);
@@ -52,6 +73,8 @@ static void say(struct doctor *d, enum feature f)
 
 	if (features_have(&d->features, f))
 		doctor_say(d, name, VERDICT_OK, xasprintf("the kernel has %s", i->what), NULL);
+	else if (f == FEATURE_IDMAP_TMPFS && say_no_memory_disk(d, name))
+		return;
 	else if (!features_lack(&d->features, f))
 		doctor_say(d, name, VERDICT_OK,
 			   xasprintf("the kernel does not have %s, and need not", i->what), NULL);

@@ -54,23 +54,53 @@ static void remove_halves(const char *parent)
 	err_free(e);
 }
 
-struct scope *doctor_groups_open(struct doctor *d)
+void doctor_groups_open(struct doctor *d)
 {
 	autofree char *id = xasprintf(NAME "%d", (int)getpid());
-	autoptr(scope) scope = NULL;
 
 	if (geteuid()) {
 		d->no_groups = err_new(ERR_FORBIDDEN, "not running as root");
-		return NULL;
+		return;
 	}
 	cgroups_sweep("cay-" NAME);
-	d->no_groups = scope_open(id, "cay doctor", &scope);
+	d->no_groups = scope_open(id, "cay doctor", &d->scope);
 	if (d->no_groups)
-		return NULL;
-	d->no_groups = cgroups_open(scope_path(scope), true, &d->groups);
+		return;
+	d->no_groups = cgroups_open(scope_path(d->scope), true, &d->groups);
 	if (d->no_groups)
-		remove_halves(scope_path(scope));
-	return take(scope);
+		remove_halves(scope_path(d->scope));
+}
+
+void doctor_groups_done(struct doctor *d)
+{
+	doctor_groups_clean(d);
+	cgroups_free(d->groups);
+	err_free(d->no_groups);
+	scope_free(d->scope);
+}
+
+/* A group outside of a scope works too, until systemd does something with its controllers. */
+void check_scope(struct doctor *d)
+{
+	const char *refusal = d->scope ? scope_refusal(d->scope) : NULL;
+
+	if (!d->scope)
+		return; /* check_cgroups() says why */
+	if (refusal)
+		doctor_say(
+			d, "scope", VERDICT_WARN,
+			xasprintf("systemd manages the control groups of this host and gives no "
+				  "scope, so those of sandboxes are outside of what it knows: %s",
+				  refusal),
+			xstrdup("install systemd with /usr/bin/systemd-run, see what `systemd-run "
+				"--scope true` says, then stop the sandboxes and restart cay"));
+	else
+		doctor_say(
+			d, "scope", VERDICT_OK,
+			xstrdup(scope_is_systemds(d->scope)
+					? "the control groups of sandboxes are in a scope of systemd"
+					: "systemd does not manage control groups here"),
+			NULL);
 }
 
 /* A controller counts if a group can be made and shows the limit that it was given. */

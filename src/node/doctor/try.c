@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "node/disk/disk.h"
 #include "node/doctor/doctor_priv.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
@@ -27,7 +29,8 @@ enum {
 	KVM_LOOPS = 1000000,
 	KVM_SLOW_US = 50000, /* some 500 are usual */
 	PAGE = 4096,
-	LANDLOCK_NETWORK = 4, /* the first version that knows of ports */
+	MEMORY_DISK = 64 << 20, /* bytes; next to none of them are written */
+	LANDLOCK_NETWORK = 4,   /* the first version that knows of ports */
 };
 
 #ifndef SYS_landlock_create_ruleset
@@ -124,6 +127,52 @@ void check_outlet(struct doctor *d)
 				   ? "run as root with CAP_NET_ADMIN and CAP_SYS_ADMIN"
 				   : "modprobe nft_socket, or use a kernel with CONFIG_NFT_SOCKET; "
 				     "cay serve --outlet off does without"));
+}
+
+/* In a tmpfs that nobody else sees. The loop device goes with the mount. */
+static struct err *mount_memory_disk(void)
+{
+	struct err *e;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ||
+	    mount("cay", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") < 0)
+		return err_sys(errno, "mount a tmpfs");
+	e = memory_disk_mount("/tmp", "/tmp/disk", MEMORY_DISK);
+	memory_disk_unmount("/tmp/disk");
+	return e;
+}
+
+struct err *doctor_try_memory_disk(void)
+{
+	int answer[2], status = 0;
+	struct pollfd p = { .events = POLLIN };
+	char text[512];
+	ssize_t n = -1;
+	pid_t pid;
+
+	if (pipe2(answer, O_CLOEXEC) < 0)
+		return err_sys(errno, "make a pipe");
+	pid = fork();
+	if (!pid) {
+		struct err *e = mount_memory_disk();
+		const char *why = e ? err_text(e) : "";
+
+		err_free(fd_write_all(answer[1], why, strlen(why)));
+		_exit(0);
+	}
+	(void)close(answer[1]);
+	p.fd = answer[0];
+	if (pid > 0 && poll(&p, 1, TRY_MS) == 1)
+		n = read(answer[0], text, sizeof(text) - 1);
+	if (pid > 0 && n < 0)
+		(void)kill(pid, SIGKILL);
+	(void)close(answer[0]);
+	if (pid > 0)
+		(void)waitpid(pid, &status, 0);
+	if (n < 0 || !WIFEXITED(status))
+		return err_new(ERR_TIMEOUT, "it was not made within %d s", TRY_MS / 1000);
+	text[n] = '\0';
+	return n ? err_new(ERR_UNSUPPORTED, "%s", text) : NULL;
 }
 
 #ifdef __x86_64__

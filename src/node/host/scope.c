@@ -32,6 +32,7 @@ enum {
 
 struct scope {
 	char *path;
+	char *refusal;
 	pid_t holder; /* 0: there is none */
 	int hold;     /* the holder ends when this closes */
 };
@@ -252,10 +253,12 @@ struct err *scope_open(const char *id, const char *about, struct scope **ret)
 		e = hold_scope(s, &w);
 	if (e && (is_there(name) || err_is(e, ERR_CANCELED)))
 		return e; /* its sandboxes would be lost to us, or somebody wants us to stop */
-	if (e)
+	if (e) {
 		log_warn("systemd gives no scope for sandboxes, going on with a group of our own "
 			 "at the root of the hierarchy",
 			 KV("err", e));
+		s->refusal = xstrdup(err_text(e));
+	}
 	err_free(e);
 	if (!s->path)
 		s->path = take(plain);
@@ -269,10 +272,21 @@ void scope_free(struct scope *s)
 		return;
 	let_go(s);
 	free(s->path);
+	free(s->refusal);
 	free(s);
 }
 
 const char *scope_path(const struct scope *s)
 {
 	return s->path;
+}
+
+bool scope_is_systemds(const struct scope *s)
+{
+	return s->holder > 0;
+}
+
+const char *scope_refusal(const struct scope *s)
+{
+	return s->refusal;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /*
@@ -25,5 +27,8 @@ must_use struct err *scope_open(const char *id, const char *about, struct scope 
 void scope_free(struct scope *s); /* the scope goes on if there are sandboxes in it */
 AUTOPTR(scope)
 const char *scope_path(const struct scope *s);
+bool scope_is_systemds(const struct scope *s); /* the second layout */
+/* Why systemd gave none although it manages the hierarchy; NULL: it gave one, or does not. */
+const char *scope_refusal(const struct scope *s);
 /* The place that an instance uses or used, running or not; malloc'd. Makes nothing. */
 char *scope_find(const char *id);
