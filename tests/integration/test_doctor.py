@@ -236,6 +236,44 @@ def test_what_is_tried_works_here_and_leaves_nothing(idle):
     assert not {"here", "there"} & set(os.listdir("/sys/class/net"))
 
 
+ETC, RUN, LIB = (f"{d}/systemd/network" for d in ("/etc", "/run", "/usr/lib"))
+
+
+@pytest.mark.parametrize("files,by", [
+    ({}, None),
+    ({f"{RUN}/10-netplan-all.network": "[Match]\nName=*\n\n[Network]\nDHCP=ipv4\n"}, "10-netplan-all.network"),
+    ({f"{RUN}/10-netplan-eth.network": "[Match]\nName=eth* en*\n"}, None),
+    ({f"{LIB}/50-two.network": "# all\n[Match]\nName = en* c[ab]y*\n"}, "50-two.network"),
+    ({f"{RUN}/10-others.network": "[Match]\nName=!lo docker*\n"}, "10-others.network"),
+    ({f"{RUN}/10-others.network": "[Match]\nName=!lo cay*\n"}, None),
+    ({f"{RUN}/10-others.network": "[Match]\nName=*\nName=!cay*\n"}, None),
+    ({f"{RUN}/10-type.network": "[Match]\nType=ether\n"}, "10-type.network"),
+    ({f"{RUN}/10-kind.network": "[Match]\nType=ether\nKind=!*\n"}, None),
+    ({f"{RUN}/10-mac.network": "[Match]\nName=*\nMACAddress=02:00:00:00:00:01\n"}, None),
+    ({f"{RUN}/10-none.network": "[Network]\nDHCP=yes\n"}, None),
+    ({f"{RUN}/10-all.network": "[Match]\nName=*\n", f"{ETC}/00-cay.network": "[Match]\nName=cay*\n[Link]\nUnmanaged=yes\n"}, None),
+    ({f"{RUN}/10-all.network": "[Match]\nName=*\n", f"{ETC}/20-cay.network": "[Match]\nName=cay*\n[Link]\nUnmanaged=yes\n"}, f"{RUN}/10-all.network"),
+    ({f"{RUN}/10-all.network": "[Match]\nName=*\n", f"{ETC}/10-all.network": ""}, None),  # which hides it
+    ({f"{RUN}/10-all.network.disabled": "[Match]\nName=*\n"}, None),
+    ({f"{RUN}/10-long.network": "[Match]\nName=*\n" + "#" * 70000}, None),  # it has a limit
+])
+def test_a_network_file_that_takes_the_links_of_sandboxes_is_named(idle, tmp_path, files, by):
+    """netplan writes such files to /run/systemd/network."""
+    for path, text in files.items():
+        at = pathlib.Path(f"{tmp_path}/files{path}")
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(text)
+    script = f"""mount -t tmpfs none /run && mount -t tmpfs none /etc/systemd && mount -t tmpfs none /usr/lib/systemd &&
+        mkdir {ETC} {LIB} && mkdir -p {RUN} && if [ -d {tmp_path}/files ]; then cp -r {tmp_path}/files/. /; fi && exec "$@\""""
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(idle.build, "cay"), "doctor",
+            "--data-dir", idle.data_dir, "--quick", "-o", "json"]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    found = checks(said)["networkd"]
+    assert found["status"] == ("warn" if by else "ok"), found
+    assert not by or (by in found["message"] and "Unmanaged=yes" in found["fix"])
+
+
 def test_control_groups_that_are_quick_to_enter_are_known(idle, tmp_path):
     (tmp_path / "mountinfo").write_text("1 1 0:1 / /c - cgroup cgroup rw,pids,favordynmods\n")
     script = f"mount --bind {tmp_path}/mountinfo /proc/$$/mountinfo && exec \"$@\""

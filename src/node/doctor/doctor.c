@@ -299,21 +299,14 @@ struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **r
 			size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,          check_user_namespaces,
-		check_userns_limits, check_namespaces,
-		check_system_calls,  check_features,
-		check_cgroups,       check_scope,
-		check_cgroup_layout, check_cgroup_moves,
-		check_btrfs,         check_calls,
-		check_owners,        check_network,
-		check_way_out,       check_names,
-		check_upstream,      check_numbers,
-		check_capability,    check_oom,
-		check_disk,          check_host_image,
-		check_snap,          check_sleep,
-		check_landlock,      check_veth,
-		check_outlet,        check_kvm,
-		check_runtimes,      check_launch,
+		check_root,          check_user_namespaces, check_userns_limits, check_namespaces,
+		check_system_calls,  check_features,        check_cgroups,       check_scope,
+		check_cgroup_layout, check_cgroup_moves,    check_btrfs,         check_calls,
+		check_owners,        check_network,         check_way_out,       check_names,
+		check_upstream,      check_numbers,         check_capability,    check_oom,
+		check_disk,          check_host_image,      check_snap,          check_networkd,
+		check_sleep,         check_landlock,        check_veth,          check_outlet,
+		check_kvm,           check_runtimes,        check_launch,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(handlers) handlers = NULL;

@@ -81,6 +81,9 @@ void check_userns_limits(struct doctor *d);
 void check_snap(struct doctor *d);
 void check_upstream(struct doctor *d);
 
+/* networkd.c */
+void check_networkd(struct doctor *d);
+
 /* try.c */
 /* Why the file system in memory that stands in for a tmpfs without mapped ids cannot be made. */
 must_use struct err *doctor_try_memory_disk(void);
