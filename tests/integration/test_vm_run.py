@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of tests/vm, as far as it works without a machine: what it makes of what a machine says, and that it skips loudly."""
 
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -90,3 +92,35 @@ def test_what_was_half_made_is_made_anew_and_what_is_there_is_kept(tmp_path):
     assert not (tmp_path / "root").exists()
     assert images.kept(tmp_path / "root", make) == tmp_path / "root" == images.kept(tmp_path / "root", make)
     assert len(made) == 2
+
+
+def hosts_table():
+    loader = importlib.machinery.SourceFileLoader("hosts_table", os.path.join(ROOT, "tests/vm/hosts-table"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("hosts_table", loader))
+    loader.exec_module(module)
+    return module
+
+
+def host(**steps_found):
+    """install="+9 passed": that verdict with the package 0.1.0+9."""
+    found = {name: {"verdict": text.split(" ", 1)[1], "package": f"cay_0.1.0{text.split()[0]}_amd64.deb", "date": "2026-01-02"} for name, text in steps_found.items()}
+    return {"facts": {"release": "Debian 12", "systemd": True, "kernel": "6.1", "control groups": "unified", "architecture": "x86_64"}, "steps": found}
+
+
+def test_the_table_of_hosts_counts_against_all_steps_and_names_those_that_were_not_tried():
+    hosts = hosts_table()
+    cells = dict(zip(hosts.HEAD, hosts.row(host(kill="+10 timed out", install="+10 passed", limits="+9 passed", demo="+9 failed", nope="+11 passed"))))
+    assert cells["package"] == "0.1.0+10"
+    assert cells["passed"] == f"1 of {len(steps.STEPS)} steps: install"
+    assert cells["did not pass"] == "kill (timed out)"
+    assert cells["only with an earlier package"] == "0.1.0+9: limits, demo (failed)"
+    untried = cells["not tried"].split(", ")
+    assert untried == [s.name for s in steps.STEPS if s.name not in ("install", "kill", "limits", "demo")]
+
+
+def test_a_host_where_everything_passed_has_nothing_else_in_the_table():
+    hosts = hosts_table()
+    cells = dict(zip(hosts.HEAD, hosts.row(host(**{s.name: "+10 passed" for s in steps.STEPS}))))
+    assert cells["passed"].startswith(f"{len(steps.STEPS)} of {len(steps.STEPS)} steps: install, ")
+    assert cells["did not pass"] == cells["only with an earlier package"] == cells["not tried"] == "–"
+    assert hosts.table({"debian-12": host(install="+1 passed"), "debian-13": {"facts": {}, "steps": {}}}).count("\n") == 2
