@@ -94,6 +94,17 @@ def test_what_was_half_made_is_made_anew_and_what_is_there_is_kept(tmp_path):
     assert len(made) == 2
 
 
+def test_what_was_made_under_an_earlier_key_is_removed_and_nothing_else(tmp_path):
+    others = ["root-trixie-0a1b", "wheels-3.11-0a1b", "tree-bookworm.img"]
+    for name in ["root-bookworm-0a1b", "root-bookworm-2c3d.new", *others]:
+        (tmp_path / name).mkdir()
+    with pytest.raises(RuntimeError):
+        images.kept(tmp_path / "root-bookworm-4e5f", lambda to: images.run(["false"]))
+    assert (tmp_path / "root-bookworm-0a1b").exists()
+    images.kept(tmp_path / "root-bookworm-4e5f", lambda to: None)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["root-bookworm-4e5f", *others])
+
+
 def hosts_table():
     loader = importlib.machinery.SourceFileLoader("hosts_table", os.path.join(ROOT, "tests/vm/hosts-table"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("hosts_table", loader))

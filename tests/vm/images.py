@@ -37,13 +37,19 @@ def digest(*paths):
 
 
 def kept(path, make):
-    """path, made by make(unfinished) if it is missing; a half-made one never has its name."""
+    """path, named WHAT-KEY, made by make(unfinished) if it is missing; a half-made one never has its name.
+
+    Once it is made, those of the same WHAT with other keys are removed. A machine that still runs from one keeps its open files.
+    """
     if not path.exists():
         unfinished = path.with_name(path.name + ".new")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         make(unfinished)
         unfinished.rename(path)
+        for old in path.parent.glob(path.name.rpartition("-")[0] + "-*"):
+            if old != path:
+                shutil.rmtree(old)
     return path
 
 
