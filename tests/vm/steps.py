@@ -92,6 +92,7 @@ STEPS = (
     Step("readme", 900),
     Step("limits", 900, short=True),
     Step("isolation", 600),
+    Step("container", 900),
     Step("restarts", 2400, short=True),
     Step("kill", 600),
     Step("demo", 1800),
