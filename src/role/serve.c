@@ -26,6 +26,7 @@
 #include "node/host/rights.h"
 #include "node/node.h"
 #include "role/audit_priv.h"
+#include "role/first_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/machine_priv.h"
 #include "role/role.h"
@@ -440,11 +441,21 @@ static struct err *serve_start(struct serve *s)
 	return NULL;
 }
 
+static int serve_as_first_process(void)
+{
+	int code = 0;
+	struct err *e = first_process_serve(&code);
+
+	return e ? cli_fail(err_wrap(e, "serve")) : code;
+}
+
 int serve_run(const struct command *c unused, const struct settings *settings)
 {
 	struct serve s = { .settings = settings };
 	struct err *e;
 
+	if (getpid() == 1)
+		return serve_as_first_process();
 	list_init(&s.tunnels);
 	notify_init(&s.notify);
 	log_setup_from(settings);

@@ -5,15 +5,17 @@ The container is made by unshare(1) and not by a container engine, so that the t
 processes are in the root of the container's control groups.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import uuid
 
 import pytest
 
-from cay_local import BUILD
+from cay_local import BUILD, Cay, wait_until
 from conftest import make_dir, needs_root
 
 # Says what it finds in lines that begin with a word. Whatever it has started ends with its process namespace.
@@ -100,3 +102,35 @@ def test_a_data_directory_on_the_containers_own_root_needs_a_disk_pool_or_a_volu
     said = in_overlay(place, cay, "doctor", "--data-dir", data, "-o", "json")
     check = next(c for c in json.loads(said.stdout)["checks"] if c["name"] == "data-dir")
     assert check["status"] == "fail" and "-v cay:" in check["message"]
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(child) for child in f.read().split()]
+
+
+def states_below(pid):
+    """One letter for each child: Z is a zombie."""
+    found = []
+    for child in children(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{child}/stat") as f:
+            found.append(f.read().rpartition(")")[2].split()[0])
+    return found
+
+
+def test_as_the_first_process_of_a_container_it_collects_what_others_leave(place):
+    needs_root()
+    cay = Cay(os.path.join(place, "data"), flags=["--stop-sandboxes"], prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount"])
+    cay.start()
+    try:
+        first = children(cay.process.pid)[0]
+        for _ in range(3):
+            subprocess.run(["nsenter", "-t", str(first), "-p", "sh", "-c", "sleep 0.1 & :"], check=True, stdout=subprocess.DEVNULL)
+        assert len(children(first)) > 1  # the server, and those that were left
+        wait_until(lambda: len(children(first)) == 1)
+        assert "Z" not in states_below(first)
+        cay.cay("run", "--kubeconfig", cay.kubeconfig, "--", "true")
+        os.kill(first, signal.SIGTERM)
+        assert cay.process.wait(120) == 0
+    finally:
+        cay.kill()
