@@ -59,7 +59,7 @@ def test_a_script_that_failed_is_told_with_its_reason(rc, text, verdict, why):
     (0, "..\n2 passed, 1 skipped in 3.10s\n", "passed", "2 passed, 1 skipped"),
     (0, "2 passed, 30 deselected in 190.70s (0:03:10)\n", "passed", "2 passed, 30 deselected"),
     (0, "3 skipped in 3.10s\n", "failed", "3 skipped: 3 skipped in 3.10s"),
-    (1, "FAILED tests/integration/test_x.py::test_a[b] - assert 1 == 2\n1 failed, 2 passed in 3.10s\n", "failed", "1 failed, 2 passed: test_a[b]: assert 1 == 2"),
+    (1, "FAILED tests/integration/test_cli.py::test_a[b] - assert 1 == 2\n1 failed, 2 passed in 3.10s\n", "failed", "1 failed, 2 passed: test_a[b]: assert 1 == 2"),
     (5, "no tests ran in 0.10s\n", "failed", "nothing ran: no tests ran in 0.10s"),
 ])
 def test_a_file_of_tests_passes_only_if_one_of_them_did(rc, text, verdict, why):
