@@ -2,6 +2,7 @@
 """What the commands of an attachment see of a sandbox's files, what they cannot do to them, and that all of it ends with the
 attachment: its processes, its control group, its scratch."""
 
+import contextlib
 import glob
 import itertools
 import json
@@ -197,7 +198,14 @@ class Member:
         """Starts a process that leaves its session and goes on; its number among those of the host."""
         before = set(self.processes())
         self.says("setsid sh -c 'sleep 7654321 & echo $! > /tmp/daemon' > /dev/null 2>&1 < /dev/null & wait")
-        return next(p for p in set(self.processes()) - before if "7654321" in read(f"/proc/{p}/cmdline"))
+
+        def sleeping():  # which the shell's child is when it has got a processor
+            for p in set(self.processes()) - before:
+                with contextlib.suppress(OSError):  # it may have ended meanwhile
+                    if read(f"/proc/{p}/comm") == "sleep\n" and "7654321" in read(f"/proc/{p}/cmdline"):
+                        return p
+            return None
+        return wait_until(sleeping)
 
     def group(self):
         return f"{self.desk.group()}/a-{self.uid}"
