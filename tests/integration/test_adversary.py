@@ -24,6 +24,15 @@ import contextlib, ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
 os.chdir("/data/base")
 LINKS = {"absolute": "/data/outside", "relative": "../outside", "twice": "absolute", "above": "..", "file": "/data/outside/f"}
+rename = libc.renameat2
+def put_back():                      # d, if a request came between two exchanges: through a link we would rename what is outside ourselves
+    for path in ("d", "d/sub"):
+        for name in LINKS:
+            if os.path.islink(path) and not os.path.islink(name):
+                rename(-100, path.encode(), -100, name.encode(), 2)
+        with contextlib.suppress(OSError):
+            if os.path.islink(path):
+                os.unlink(path)
 def make_again():                    # what requests have deleted, or replaced
     for name, target in LINKS.items():
         with contextlib.suppress(OSError):
@@ -36,8 +45,9 @@ PAIRS += [("d/sub", other) for other in ("absolute", "relative")]               
 PAIRS += [("d/f", "file"), ("d/f", "pipe"), ("d", "deep/er/still")]              # a file and a link; a pipe, which must not be waited for
 while True:
     for a, b in PAIRS:
+        put_back()
         make_again()
-        a, b, rename, until = a.encode(), b.encode(), libc.renameat2, time.monotonic() + 0.1
+        a, b, until = a.encode(), b.encode(), time.monotonic() + 0.1
         while time.monotonic() < until:
             for _ in range(50):      # nothing but this: the other side has some microseconds between two looks
                 rename(-100, a, -100, b, 2)
