@@ -214,7 +214,7 @@ static struct err *make_dirs(struct diskpool *d)
  * What is not there yet will be on the file system of its parent. */
 static struct err *check_overlay(const struct diskpool *d)
 {
-	autofree char *there = pool_existing(d->data_dir);
+	autofree char *there = diskpool_existing(d->data_dir);
 	struct statfs fs;
 
 	if (statfs(there, &fs) < 0 || (long)fs.f_type != OVERLAYFS_SUPER_MAGIC)
@@ -446,7 +446,7 @@ char *diskpool_obstacle(const struct diskpool *d)
 
 char *diskpool_data_obstacle(const struct diskpool *d)
 {
-	autofree char *there = pool_existing(d->data_dir), *no_pool = NULL;
+	autofree char *there = diskpool_existing(d->data_dir), *no_pool = NULL;
 	autoptr(err) e = NULL;
 	struct statvfs fs;
 	struct stat st;
@@ -479,7 +479,7 @@ char *diskpool_loop(const struct diskpool *d)
 
 static struct diskpool_space space_of(const char *dir)
 {
-	autofree char *there = pool_existing(dir);
+	autofree char *there = diskpool_existing(dir);
 	struct statvfs fs;
 
 	if (statvfs(there, &fs) < 0)

@@ -75,6 +75,8 @@ must_use struct err *diskpool_open(const struct diskpool_spec *spec, struct disk
 struct diskpool *diskpool_open_plain(const char *data_dir);
 /* The pool as the last diskpool_open() left it, to look around in; changes nothing. */
 struct diskpool *diskpool_look(const char *data_dir);
+/* The longest part of a path that exists: where what is below it will be made. malloc'd. */
+char *diskpool_existing(const char *path);
 void diskpool_free(struct diskpool *d); /* leaves it mounted */
 AUTOPTR(diskpool)
 void diskpool_unmount(struct diskpool *d); /* nothing uses it any more. Blocks. */

@@ -9,7 +9,6 @@
  * other programs make meanwhile hold copies of both; as the outer one is shared, an unmount of the
  * inner one reaches them, and the loop device goes with the last.
  */
-char *pool_existing(const char *path); /* the longest part of it that exists; malloc'd */
 char *pool_image_file(const char *data_dir);
 char *pool_image_mount(const char *data_dir); /* where it is mounted */
 char *pool_image_outer(const char *data_dir); /* the mount around that */

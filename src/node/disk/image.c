@@ -186,7 +186,7 @@ static struct err *finish_file(const char *data_dir, const char *from, const cha
 	return NULL;
 }
 
-char *pool_existing(const char *path)
+char *diskpool_existing(const char *path)
 {
 	char *there = xstrdup(path), *slash;
 
@@ -200,7 +200,8 @@ char *pool_existing(const char *path)
 
 struct err *pool_image_possible(const char *data_dir)
 {
-	autofree char *parent = pool_existing(data_dir), *mkfs = pool_find_program("mkfs.btrfs");
+	autofree char *parent = diskpool_existing(data_dir),
+		      *mkfs = pool_find_program("mkfs.btrfs");
 	int64_t size = 0;
 
 	if (!mkfs)

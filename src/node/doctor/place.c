@@ -21,18 +21,9 @@
 static char *find_place(const char *data_dir)
 {
 	autoptr(diskpool) disk = diskpool_look(data_dir);
-	autofree char *slots = diskpool_dir(disk, INSTANCE_SLOTS), *at = xstrdup(data_dir);
+	autofree char *slots = diskpool_dir(disk, INSTANCE_SLOTS);
 
-	if (!access(slots, F_OK))
-		return take(slots);
-	while (*at && access(at, F_OK) < 0) {
-		char *slash = strrchr(at, '/');
-
-		if (!slash)
-			return xstrdup(".");
-		slash[slash == at && slash[1]] = '\0';
-	}
-	return take(at);
+	return access(slots, F_OK) ? diskpool_existing(data_dir) : take(slots);
 }
 
 /* Others may be able to write to the place too: what is theirs stays. */

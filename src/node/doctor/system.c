@@ -6,12 +6,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
 #include "node/doctor/doctor_priv.h"
+#include "node/host/rights.h"
 #include "node/network/resolv_conf.h"
 
 /*
@@ -21,14 +21,6 @@
 enum {
 	ANSWER_MS = 300, /* a refusal on the loopback comes at once */
 };
-
-static bool has_sys_admin(void)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	return !syscall(SYS_capget, &head, data) && data[0].effective >> CAP_SYS_ADMIN & 1;
-}
 
 /*
  * Ubuntu (AppArmor) and Debian can keep user namespaces from those without CAP_SYS_ADMIN. Both ask
@@ -48,7 +40,7 @@ void check_userns_limits(struct doctor *d)
 		  0 },
 	};
 	const char *by = NULL;
-	bool may = has_sys_admin();
+	bool may = rights_held(CAP_SYS_ADMIN);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows) && !by; i++)
 		if (doctor_number(rows[i].path) == rows[i].restricted)

@@ -40,7 +40,7 @@ static const struct {
 	ROW(CAP_SYS_RESOURCE, false, "limits of open files, and protection from the OOM killer"),
 };
 
-static bool held(int cap)
+bool rights_held(int cap)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct half[_LINUX_CAPABILITY_U32S_3] = { 0 };
@@ -50,7 +50,7 @@ static bool held(int cap)
 
 static bool is_missing(size_t i, enum rights_ask which)
 {
-	return rows[i].needed == (which == RIGHTS_NEEDED) && !held(rows[i].number);
+	return rows[i].needed == (which == RIGHTS_NEEDED) && !rights_held(rows[i].number);
 }
 
 char *rights_missing(enum rights_ask which)

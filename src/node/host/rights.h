@@ -16,6 +16,8 @@ enum rights_ask {
 	RIGHTS_WANTED, /* less works without them */
 };
 
+/* Whether this process has a capability, such as CAP_SYS_ADMIN, in effect. */
+bool rights_held(int cap);
 /* "CAP_NET_ADMIN (networks of sandboxes), CAP_…", malloc'd; NULL: none is missing. */
 char *rights_missing(enum rights_ask which);
 /* How to give what is missing to a container and to a unit; malloc'd. */
