@@ -22,8 +22,8 @@ enum {
 /* What one round found in the group. */
 struct found {
 	size_t n_ours;
-	size_t n_unseen; /* outside our process namespace: listed as 0, which when written means us
-			  */
+	/* Outside our process namespace: listed as 0, which means ourselves where it is written. */
+	size_t n_unseen;
 };
 
 /* pids is cut up. */

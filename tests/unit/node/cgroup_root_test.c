@@ -39,8 +39,8 @@ static char *procs_of(const char *group)
 }
 
 enum {
-	HEAVY = 128
-		<< 20, /* bytes that an exiting child has to give back while it is still listed */
+	/* Bytes that an exiting child has to give back while it is still listed. */
+	HEAVY = 128 << 20,
 };
 
 /* A process in the group that has children without end, each of which exits at once and takes a
