@@ -69,6 +69,7 @@ struct conn {
 	usec moved, sent, linger_until; /* last byte in either direction; last byte out */
 	usec answer_by;                 /* 0: never */
 	usec armed_for;                 /* of the timer */
+	usec works_since, worked;       /* in another thread; since 0: it does not, now */
 };
 
 static void conn_destroy(struct conn *c)
@@ -138,9 +139,19 @@ static unsigned conn_wants(const struct conn *c)
 	return want;
 }
 
-bool conn_works(const struct conn *c)
+usec conn_worked(const struct conn *c)
 {
-	return c->stream->ops->wants(c->stream) == STREAM_WORKS;
+	return c->worked + (c->works_since ? clock_mono() - c->works_since : 0);
+}
+
+static void conn_count_work(struct conn *c)
+{
+	bool works = c->stream->ops->wants(c->stream) == STREAM_WORKS;
+
+	if (works == (c->works_since != 0))
+		return;
+	c->worked = conn_worked(c);
+	c->works_since = works ? clock_mono() : 0;
 }
 
 /*
@@ -396,6 +407,7 @@ static void conn_run(struct conn *c, bool readable)
 	conn_tell(c);
 	if (!c->freed) {
 		conn_trim(c);
+		conn_count_work(c);
 		conn_arm(c);
 		conn_poll(c);
 	}

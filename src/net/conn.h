@@ -69,9 +69,9 @@ void conn_end(struct conn *c);                /* half-closes after the buffered 
  * flush to end too.
  */
 void conn_close_after_flush(struct conn *c);
-/* Its stream works in another thread, in a handshake: nothing that the peer could do would count.
- */
-bool conn_works(const struct conn *c);
+/* How long its stream has worked in another thread so far, in handshakes: nothing that the peer
+ * could have done meanwhile would count. */
+usec conn_worked(const struct conn *c);
 
 /* closed() with ERR_TIMEOUT after ms in which no byte moved; 0: never. */
 void conn_set_idle_ms(struct conn *c, uint64_t ms);

@@ -39,9 +39,9 @@ static const struct http_limits *limits_of(const struct http_conn *hc)
 /* The timer may fire early, never late: if the deadline has moved, it is set again then. */
 static void set_deadline(struct http_conn *hc, uint64_t ms)
 {
-	hc->allowed = (usec)ms * 1000;
 	hc->overdue = false;
-	hc->deadline = ms ? clock_mono() + hc->allowed : 0;
+	hc->worked = hc->link.conn ? conn_worked(hc->link.conn) : 0;
+	hc->deadline = ms ? clock_mono() + (usec)ms * 1000 : 0;
 	if (!ms || (timer_armed(hc->timer) && hc->armed_for <= hc->deadline))
 		return;
 	hc->armed_for = hc->deadline;
@@ -446,16 +446,18 @@ static void rearm(struct http_conn *hc, usec now)
 }
 
 /*
- * Whether it is us who took the time. A handshake waits for a thread, and with a hundred of them on
- * a slow processor for seconds; what the peer has sent meanwhile, the loop reads only after its
+ * Only the peer's own time counts. A handshake waits for a thread, and with a hundred of them on a
+ * slow processor for seconds; what the peer has sent meanwhile, the loop reads only after its
  * timers.
  */
 static bool deserves_time(struct http_conn *hc, usec now)
 {
-	if (conn_works(hc->link.conn)) {
-		hc->deadline = now + hc->allowed;
+	usec worked = conn_worked(hc->link.conn);
+
+	hc->deadline += worked - hc->worked;
+	hc->worked = worked;
+	if (now < hc->deadline)
 		return true;
-	}
 	if (hc->overdue)
 		return false;
 	hc->overdue = true;

@@ -83,7 +83,7 @@ struct http_conn {
 	size_t scanned;
 	struct timer *timer;
 	usec deadline, armed_for;
-	usec allowed; /* from when the deadline was set */
+	usec worked;  /* conn_worked(), as far as the deadline allows for it */
 	bool overdue; /* the deadline has passed, and unread input gets its turn */
 };
 

@@ -213,22 +213,60 @@ static struct stream *shake(void *arg, int fd)
 	return &k->stream;
 }
 
+/* The loop turns for so long. */
+static void pass_time(struct loop *l, unsigned ms)
+{
+	usec end = clock_mono() + ms * 1000;
+
+	until(l, clock_mono() > end);
+}
+
 TEST(a_handshake_that_waits_for_a_thread_takes_none_of_the_heads_time)
 {
 	struct http_limits limits = { .head_ms = 40 };
 	struct shaking k = { .works = true };
 	struct site s;
-	usec end;
 
 	site_init_wrapped(&s, &limits, shake, &k);
 	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
 	until(s.l, k.woken);
-	end = clock_mono() + 100 * 1000;
-	until(s.l, clock_mono() > end);
+	pass_time(s.l, 100);
 	eq_int(http_server_conns(s.server), 1);
 	k.works = false;
 	k.woken(k.woken_arg);
 	site_expect(&s, "hello\n");
+	site_done(&s);
+}
+
+TEST(after_a_handshake_that_waited_the_peer_has_the_time_that_was_left)
+{
+	struct http_limits limits = { .head_ms = 600 };
+	struct shaking k = { .works = true };
+	struct site s;
+
+	site_init_wrapped(&s, &limits, shake, &k);
+	until(s.l, k.woken);
+	pass_time(s.l, 540);
+	k.works = false;
+	k.woken(k.woken_arg);
+	pass_time(s.l, 180);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	site_done(&s);
+}
+
+TEST(a_handshake_gives_a_silent_peer_no_more_time_than_it_took)
+{
+	struct http_limits limits = { .head_ms = 40 };
+	struct shaking k = { .works = true };
+	struct site s;
+
+	site_init_wrapped(&s, &limits, shake, &k);
+	until(s.l, k.woken);
+	pass_time(s.l, 100);
+	k.works = false;
+	k.woken(k.woken_arg);
+	until(s.l, !http_server_conns(s.server));
 	site_done(&s);
 }
 
