@@ -270,6 +270,7 @@ int main(int argc, char **argv)
 	child_main(argc, argv);
 	fill_standard_descriptors();
 	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
+	(void)signal(SIGCHLD, SIG_DFL); /* whoever started us may not care how its children end */
 	tools_provide();
 	data_provide();
 	return cli_main(commands, argc, argv);

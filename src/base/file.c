@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/random.h"
+#include "base/str.h"
 
 struct err *file_read(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len)
 {
@@ -228,4 +229,26 @@ bool file_exists(int dirfd, const char *path)
 	struct stat st;
 
 	return !fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW);
+}
+
+static char *make_absolute(const char *path)
+{
+	autofree char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+
+	return here ? xasprintf("%s/%s", here, path) : xstrdup(path);
+}
+
+char *file_resolve(const char *path)
+{
+	autofree char *whole = make_absolute(path), *head = xstrdup(whole), *real = NULL;
+	const char *rest;
+	char *slash;
+
+	while (!(real = realpath(head, NULL)) && errno == ENOENT &&
+	       (slash = strrchr(head, '/')) > head)
+		*slash = '\0';
+	if (!real)
+		return take(whole);
+	rest = whole + strlen(head);
+	return xasprintf("%s%s", str_eq(real, "/") && *rest ? "" : real, rest);
 }

@@ -45,5 +45,8 @@ must_use struct err *file_open_in_root(int root, const char *path, int flags, mo
 must_use struct err *file_open_beneath(int root, const char *path, int flags, mode_t mode,
 				       int *ret);
 bool file_exists(int dirfd, const char *path);
+/* The path from "/" on, without links as far as it exists. One that cannot be followed stays as it
+ * is: whoever opens it says why. malloc'd. */
+char *file_resolve(const char *path);
 must_use struct err *fd_write_all(int fd, const void *data, size_t len);
 must_use struct err *fd_set_nonblock(int fd);

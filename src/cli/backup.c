@@ -13,7 +13,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting backup_settings[] = {
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Data directory to back up" },
+	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory to back up" },
 	{ "force", SETTING_BOOL, "false", NULL, "Replace FILE if it exists" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
@@ -21,7 +21,7 @@ const struct setting backup_settings[] = {
 };
 
 const struct setting restore_settings[] = {
-	{ "data-dir", SETTING_TEXT, NULL, "DIR",
+	{ "data-dir", SETTING_DIR, NULL, "DIR",
 	  "Data directory to restore into; it must be named" },
 	{ "force", SETTING_BOOL, "false", NULL,
 	  "Replace the objects and keys that DIR has; its images and volumes stay" },

@@ -34,7 +34,7 @@ static const char *const scopes[] = { "session", "user", NULL };
 
 const struct setting mcp_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE", "Which server, and as whom" },
-	{ "data-dir", SETTING_TEXT, CLI_DATA_DIR, "DIR",
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR",
 	  "Where admin.kubeconfig is, if neither --kubeconfig nor $KUBECONFIG is given" },
 	{ "namespace", SETTING_TEXT, NULL, "NAME",
 	  "Namespace of calls that name none (by default that of the kubeconfig's context)" },

@@ -97,6 +97,8 @@ static struct err *check(const struct setting *row, const char *text)
 	case SETTING_TEXT:
 	case SETTING_LIST:
 		return NULL;
+	case SETTING_DIR:
+		return *text ? NULL : err_new(ERR_INVALID, "it must name a directory");
 	case SETTING_INT:
 		return parse_int(text, row->min, row->max, &i);
 	case SETTING_BOOL:
@@ -128,8 +130,19 @@ static struct err *put(struct settings *s, const struct setting *row, const char
 		s->list = xrealloc(s->list, (s->n_list + 1) * sizeof(*s->list));
 		s->list[s->n_list++] = (struct list_entry){ row->name, xstrdup(text) };
 	}
-	map_put(s->values, row->name, xstrdup(text));
+	map_put(s->values, row->name,
+		row->type == SETTING_DIR ? file_resolve(text) : xstrdup(text));
 	return NULL;
+}
+
+static struct err *put_fallback_dirs(struct settings *s)
+{
+	struct err *e = NULL;
+
+	for (const struct setting *row = s->table; row->name && !e; row++)
+		if (row->type == SETTING_DIR && row->fallback && !map_has(s->values, row->name))
+			e = put(s, row, row->fallback, row->name);
+	return e;
 }
 
 static void env_name(const char *name, struct buf *out)
@@ -362,6 +375,8 @@ struct err *settings_read(const struct setting *table, int argc, char **argv, st
 		e = read_env(s);
 	if (!e && !s->help)
 		e = read_file(s);
+	if (!e && !s->help)
+		e = put_fallback_dirs(s);
 	if (e)
 		return e;
 	*ret = take(s);

@@ -23,6 +23,7 @@ enum setting_type {
 	SETTING_ADDRESS,  /* 127.0.0.1:6443 or [::1]:80; port 0: any free port */
 	SETTING_CHOICE,   /* one of choices */
 	SETTING_LIST,     /* text; the flag may be given again, which adds to it */
+	SETTING_DIR,      /* as file_resolve() has it, whatever the working directory is later */
 	SETTING_TYPE_MAX_,
 };
 

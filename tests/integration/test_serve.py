@@ -5,11 +5,13 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
 import stat
 import subprocess
+import sys
 
 import pytest
 from conftest import make_dir
@@ -37,6 +39,39 @@ def test_first_start_makes_keys_that_only_root_can_read(fresh):
     for name in ("admin.kubeconfig", "ca.key", "sa.key"):
         assert stat.S_IMODE(os.stat(os.path.join(cay.data_dir, name)).st_mode) == 0o600
     assert cay.kubectl("get", "nodes").stdout.count("Ready") == 1
+
+
+@pytest.mark.parametrize("named", ["link", "."])
+def test_a_data_directory_may_be_a_link_or_relative(named):
+    place = make_dir()
+    os.mkdir(f"{place}/data")
+    os.symlink("data", f"{place}/link")
+    cay = Cay(f"{place}/data", flags=["--stop-sandboxes"])
+    cay.data_dir = f"{place}/link" if named == "link" else "."
+    cay.prefix = ["env", "-C", f"{place}/data"]
+    try:
+        cay.start()
+        cay.api("POST", SANDBOXES, box("there"))
+        cay.wait_ready(SANDBOXES, "there")
+        assert subprocess.run([f"{BUILD}/cay", "stop", "--sandboxes", "--data-dir", cay.data_dir], cwd=f"{place}/data").returncode == 0
+        assert cay.process.wait(120) == 0
+    finally:
+        cay.kill()
+        shutil.rmtree(place)
+
+
+def test_a_parent_that_ignores_the_end_of_its_children_is_no_reason_to_fail():
+    place = make_dir()
+    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    cay = Cay(f"{place}/data", flags=["--stop-sandboxes"], prefix=["/usr/bin/env", sys.executable, "-c", ignore])
+    try:
+        cay.start()
+        cay.api("POST", SANDBOXES, box("there"))
+        cay.wait_ready(SANDBOXES, "there")
+        assert cay.stop() == 0
+    finally:
+        cay.kill()
+        shutil.rmtree(place)
 
 
 def test_stop_is_clean_and_leaves_sandboxes_running(fresh):

@@ -15,7 +15,7 @@
 const struct setting ui_settings[] = {
 	{ "print", SETTING_BOOL, "false", NULL, "Print the link, and start no browser" },
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE", "Which server, and as whom" },
-	{ "data-dir", SETTING_TEXT, CLI_DATA_DIR, "DIR",
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR",
 	  "Where admin.kubeconfig is, if neither --kubeconfig nor $KUBECONFIG is given" },
 	{ "proxy", SETTING_BOOL, "false", NULL,
 	  "Serve the page from this command, also if the server has one: no certificate to trust" },

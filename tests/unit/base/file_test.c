@@ -221,3 +221,46 @@ TEST(write_all_reports_that_the_reader_left)
 	fails(fd_set_nonblock(fds[1]), ERR_SYS);
 	close(fds[0]);
 }
+
+TEST(a_path_is_resolved_as_far_as_it_exists)
+{
+	char top[] = "/tmp/cay-file-XXXXXX";
+	autofree char *real = NULL, *link = NULL, *dangling = NULL;
+
+	is_true(mkdtemp(top));
+	real = xasprintf("%s/real", top);
+	link = xasprintf("%s/link", top);
+	dangling = xasprintf("%s/dangling", top);
+	is_true(!mkdir(real, 0700) && !symlink("real", link) && !symlink("nowhere", dangling));
+	{
+		const struct {
+			const char *path, *ret;
+		} rows[] = {
+			{ "/", "/" },
+			{ "/tmp/../tmp", "/tmp" },
+			{ "/nonexistent/cay", "/nonexistent/cay" },
+			{ real, real },
+			{ link, real },
+			{ dangling, dangling },
+			{ "/dev/null/cay", "/dev/null/cay" },
+		};
+		autofree char *below = xasprintf("%s/a/b", link);
+		autofree char *want = xasprintf("%s/a/b", real), *got = file_resolve(below);
+
+		eq_str(got, want);
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			autofree char *one = file_resolve(rows[i].path);
+
+			eq_str(one, rows[i].ret);
+		}
+	}
+	works(file_remove_tree(AT_FDCWD, top));
+}
+
+TEST(a_relative_path_begins_in_the_working_directory)
+{
+	autofree char *here = getcwd(NULL, 0), *got = file_resolve("no-such-directory/x");
+	autofree char *want = xasprintf("%s/no-such-directory/x", here);
+
+	eq_str(got, want);
+}
