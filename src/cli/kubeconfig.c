@@ -50,7 +50,7 @@ static struct err *no_server(const char *own, const char *home, const char *data
 	if (access(own, R_OK) < 0 && errno == EACCES)
 		return err_new(
 			ERR_FORBIDDEN,
-			"this user has no kubeconfig: %s cannot be read, and there is no %s; "
+			"this user has no kubeconfig: neither %s nor %s can be read; "
 			"ask whoever runs the server for one (cay user add), or name one "
 			"with --kubeconfig",
 			own, home);
@@ -60,12 +60,20 @@ static struct err *no_server(const char *own, const char *home, const char *data
 		       own, home, start);
 }
 
+/* NULL: it is not set, or empty. */
+static const char *env_kubeconfig(void)
+{
+	const char *path = getenv("KUBECONFIG");
+
+	return str_empty(path) ? NULL : path;
+}
+
 struct err *cli_kubeconfig_find(const char *given, const char *data_dir, char **ret)
 {
 	autofree char *own = xasprintf("%s/" OWN_NAME, data_dir), *home = home_kubeconfig();
 
-	if (given || getenv("KUBECONFIG"))
-		*ret = xstrdup(given ? given : getenv("KUBECONFIG"));
+	if (given || env_kubeconfig())
+		*ret = xstrdup(given ? given : env_kubeconfig());
 	else if (access(own, R_OK) == 0)
 		*ret = take(own);
 	else if (in_pod())
@@ -79,7 +87,7 @@ struct err *cli_kubeconfig_find(const char *given, const char *data_dir, char **
 
 static char *default_kubeconfig(void)
 {
-	return getenv("KUBECONFIG") ? xstrdup(getenv("KUBECONFIG")) : home_kubeconfig();
+	return env_kubeconfig() ? xstrdup(env_kubeconfig()) : home_kubeconfig();
 }
 
 struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path)
@@ -104,7 +112,7 @@ struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret)
 	char *slash;
 	struct err *e;
 
-	if (!path && !getenv("KUBECONFIG") && in_pod())
+	if (!path && !env_kubeconfig() && in_pod())
 		return kubeconfig_read(NULL, NULL, ret); /* we run in a Pod of the cluster */
 	e = cli_kubeconfig_load(path, &doc, &file);
 	if (e)
