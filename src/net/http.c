@@ -261,7 +261,7 @@ static const struct http_limits default_limits = {
 	.max_head = 64 * 1024,
 	.max_headers = 100,
 	.max_body = 3 * 1024 * 1024,
-	.head_ms = 10 * 1000,
+	.head_ms = 32 * 1000,
 	.idle_ms = 120 * 1000,
 	.max_conns = 4096,
 };

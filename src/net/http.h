@@ -62,7 +62,7 @@ struct http_limits {
 	size_t max_head;           /* 64 KiB for the start line and headers together */
 	size_t max_headers;        /* 100 */
 	size_t max_body;           /* 3 MiB; applies only to buffered bodies */
-	uint64_t head_ms;          /* 10 s to send a head */
+	uint64_t head_ms;          /* 32 s to send a head, as a kube-apiserver gives */
 	uint64_t idle_ms;          /* 120 s between requests */
 	size_t max_conns;          /* 4096 per server */
 	size_t max_conns_per_peer; /* by its address; 0: no limit of its own */
