@@ -63,6 +63,13 @@ static void reap(struct children *c)
 		tell(c, pid, status);
 }
 
+/* Whoever is in no process namespace of ours has number 0 here. That number alone proves nothing:
+ * sigqueue() lets its caller write any, but not that the signal was sent by kill(). */
+static bool from_outside(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code == SI_USER && !info->ssi_pid;
+}
+
 static void on_signal(void *arg, unused unsigned ready)
 {
 	struct children *c = arg;
@@ -72,7 +79,7 @@ static void on_signal(void *arg, unused unsigned ready)
 		if (info.ssi_signo == SIGCHLD)
 			reap(c);
 		else if (c->on_term)
-			c->on_term(c->arg, !info.ssi_pid);
+			c->on_term(c->arg, from_outside(&info));
 	}
 }
 
