@@ -518,6 +518,20 @@ def test_a_full_pool_can_be_emptied_and_serves_again(fresh):
     assert fill(cay, "three", "/big", 30) == (30, "none")
 
 
+def test_a_pool_that_is_full_keeps_no_server_from_starting(fresh):
+    """Whoever makes room in it, and whoever is asked to, is in the server."""
+    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi", "--pressure-interval", "600")
+    slot = slot_of(create(cay, pod("one", "sleep", "1000")))
+    assert fill(cay, "one", "/big", 400)[1] == "ENOSPC"
+    script = ("n=0\ntry:\n  while n<300000:\n    open('/f%d'%n,'x').close(); n+=1\nexcept OSError: pass")
+    cay.kubectl("exec", "one", "--", "python3", "-c", script)
+    cay.kill()
+    cay.start()
+    cay.kubectl("delete", "pod", "one")
+    wait_until(lambda: not os.path.exists(cay.pool("roots", slot)))
+    create(cay, pod("two", "sleep", "1000"))
+
+
 def with_empty_dir(name, **more):
     return pod(name, "sleep", "1000", container=dict({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, **more),
                volumes=[{"name": "v", "emptyDir": {}}])

@@ -243,6 +243,30 @@ static struct err *turn_on_quotas(int fd)
 	return NULL;
 }
 
+/* The tree of quotas is there, and has its first item, from when they are turned on. */
+static bool has_quotas(int fd)
+{
+	enum {
+		BUF = 128,
+	};
+	autofree struct btrfs_search *s = xcalloc(1, sizeof(*s) + BUF);
+
+	*s = (struct btrfs_search){ .tree_id = BTRFS_QUOTA_TREE,
+				    .max_type = UINT32_MAX,
+				    .max_objectid = UINT64_MAX,
+				    .max_offset = UINT64_MAX,
+				    .max_transid = UINT64_MAX,
+				    .nr_items = 1,
+				    .buf_size = BUF };
+	return !ioctl(fd, BTRFS_TREE_SEARCH_V2, s) && s->nr_items;
+}
+
+/* A full pool must not keep those from starting who make room in it. */
+static bool is_only_full(int fd, const struct err *e)
+{
+	return (err_errno(e) == ENOSPC || err_errno(e) == EDQUOT) && has_quotas(fd);
+}
+
 struct err *btrfs_prepare(const char *dir)
 {
 	autofree char *probe = xasprintf("%s/.probe", dir);
@@ -265,5 +289,9 @@ struct err *btrfs_prepare(const char *dir)
 	}
 	if (!e)
 		e = remove_all(probe);
+	if (e && is_only_full(fd, e)) {
+		err_free(remove_all(probe));
+		err_free(take(e));
+	}
 	return err_wrap(e, "try quotas in %s", dir);
 }
