@@ -246,3 +246,15 @@ READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@
 ])
 def test_a_disk_that_cannot_be_written_to_says_nothing_about_the_kernel(place, mounts):
     assert probe(place, prefix=["unshare", "-m", "sh", "-c", mounts, str(place)]) == probe(place)
+
+
+def test_a_disk_that_fills_up_while_it_is_tried_says_nothing_about_the_kernel(place):
+    """An ext4 with so many blocks left that first no directory can be made, then no file, then not what the overlay makes itself."""
+    usual = probe(place)
+    script = """set -e; truncate -s 16M "$0/img"; mkfs.ext4 -q -m 0 -b 4096 "$0/img"; mkdir "$0/fs"; mount -o loop "$0/img" "$0/fs"
+        dd if=/dev/zero of="$0/fs/fill" bs=4096 2>/dev/null || :
+        truncate -s -$((BLOCKS * 4096)) "$0/fs/fill"; exec "$@\""""
+    for blocks in range(2, 40, 4):
+        found = probe(f"{place}/fs", prefix=["env", f"BLOCKS={blocks}", "unshare", "-m", "sh", "-c", script, str(place)])
+        assert found == usual, blocks
+        subprocess.run(["rm", "-rf", f"{place}/fs", f"{place}/img"], check=True)

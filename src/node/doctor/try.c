@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,8 +57,10 @@ static enum tried try_in_child(enum tried (*one)(void))
 
 	if (pid < 0)
 		return TRIED_FAILED;
-	if (!pid)
+	if (!pid) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the deadline is the parent's */
 		_exit((int)one());
+	}
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0 || poll(&p, 1, TRY_MS) != 1)
 		(void)kill(pid, SIGKILL);

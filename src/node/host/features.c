@@ -31,7 +31,7 @@ static const struct feature_info infos[FEATURE_MAX_] = {
 			      "directory on ext4, xfs, btrfs or tmpfs" },
 	[FEATURE_OVERLAY_APPEND] = { "overlay-append", false,
 				     "overlays that take their layers one by one (lowerdir+)",
-				     "all layers are named in one option, of at most 2000 bytes",
+				     "all layers are named in one option, which has to fit in a page",
 				     "use Linux 6.5 or later" },
 	[FEATURE_OVERLAY_VOLATILE] = { "overlay-volatile", false,
 				       "overlays that are not synced at their end (volatile)",
@@ -40,7 +40,8 @@ static const struct feature_info infos[FEATURE_MAX_] = {
 	[FEATURE_OVERLAY_IDMAP] = { "overlay-idmap", false, "overlays of layers with mapped ids",
 				    "the files of an image belong to nobody inside, and its root "
 				    "user cannot change those that are there",
-				    "use Linux 5.19 or later" },
+				    "use Linux 5.19 or later; without feature-idmap-disk it cannot "
+				    "be told, so see to that first" },
 	[FEATURE_IDMAP_DISK] = { "idmap-disk", false,
 				 "mapped ids on the file system that sandboxes write to",
 				 "the files of an image belong to nobody inside, and a volume "

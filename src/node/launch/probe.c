@@ -119,7 +119,7 @@ static struct err *map_over(const struct probe *p, int at, const char *name)
 }
 
 /* lower1, lower2 with a file, u/upper, u/work, root */
-static struct err *make_layers_in(struct probe *p, int at, int *ret)
+static struct err *make_layers(struct probe *p, int at, int *ret)
 {
 	static const char *const names[] = { "lower1", "lower2", "u", "u/upper", "u/work", "root" };
 	autoclose in = -1;
@@ -136,17 +136,6 @@ static struct err *make_layers_in(struct probe *p, int at, int *ret)
 	if (!e)
 		*ret = take_fd(in);
 	return e;
-}
-
-/* A disk that is full or broken says nothing about the kernel: then it is tried in memory. */
-static struct err *make_layers(struct probe *p, int *ret)
-{
-	struct err *e = p->disk >= 0 ? make_layers_in(p, p->disk, ret) : NULL;
-
-	if (p->disk >= 0 && !e)
-		return NULL;
-	err_free(e);
-	return make_layers_in(p, p->memory, ret);
 }
 
 static struct err *use_overlay(int in, uid_t owner)
@@ -168,14 +157,14 @@ static struct err *use_overlay(int in, uid_t owner)
 	return e;
 }
 
-/* As a slot does it, with these features and no others. */
-static struct err *try_overlay(struct probe *p, unsigned have, bool mapped)
+/* As a slot does it, with these features and no others, below the directory `at`. */
+static struct err *try_overlay_in(struct probe *p, int at, unsigned have, bool mapped)
 {
 	static const char *const layers[] = { "lower1", "lower2", "u" };
 	const struct overlay o = { "lower1:lower2", "u/upper", "u/work" };
 	const struct features fs = { .have = have };
 	autoclose in = -1, to = -1;
-	struct err *e = make_layers(p, &in);
+	struct err *e = make_layers(p, at, &in);
 
 	if (!e && fchdir(in) < 0)
 		e = err_sys(errno, "enter a directory");
@@ -192,6 +181,28 @@ static struct err *try_overlay(struct probe *p, unsigned have, bool mapped)
 	err_free(become(0)); /* what we were: it cannot be refused */
 	(void)umount2("root", MNT_DETACH);
 	return e;
+}
+
+/* The overlay itself makes files too, and says so if it cannot, one way or the other. */
+static bool is_the_disks(const struct err *e)
+{
+	static const int errnos[] = { ENOSPC, EDQUOT, EROFS, EIO };
+
+	for (size_t i = 0; i < ARRAY_LEN(errnos); i++)
+		if (err_errno(e) == errnos[i])
+			return true;
+	return false;
+}
+
+/* A disk that is full or broken says nothing about the kernel: then it is tried in memory. */
+static struct err *try_overlay(struct probe *p, unsigned have, bool mapped)
+{
+	struct err *e = p->disk >= 0 ? try_overlay_in(p, p->disk, have, mapped) : NULL;
+
+	if (p->disk >= 0 && (!e || !is_the_disks(e)))
+		return e;
+	err_free(e);
+	return try_overlay_in(p, p->memory, have, mapped);
 }
 
 static struct err *open_terminal(int pts, gid_t gid)
