@@ -63,8 +63,8 @@ Server(("", 8000), Count).serve_forever()
 
 def pod_template(command=("python3", "-c", SERVER), port=8000, runtime=None):
     probe = {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
-    delay = 60 if runtime else 2  # Python takes long to start in runsc on a slow machine
-    probe = {"readinessProbe": probe, "livenessProbe": {**probe, "initialDelaySeconds": delay}} if port else {}
+    start = {**probe, "failureThreshold": 300}  # Python takes long to start on a slow machine
+    probe = {"startupProbe": start, "readinessProbe": probe, "livenessProbe": probe} if port else {}
     return {"metadata": {"annotations": {"cay.dev/runtime": "python"}}, "spec": {
         "terminationGracePeriodSeconds": 0, **({"runtimeClassName": runtime} if runtime else {}),
         "containers": [{"name": "c", "image": "host", "command": list(command), "stdin": True, **probe}]}}
@@ -213,7 +213,7 @@ def ws_output(ws):
 @pytest.mark.parametrize("action, reason", [("Freeze", "Frozen"), ("Suspend", "Suspended")])
 def test_100_execs_at_once_are_one_wake(cay, action, reason):
     name = f"execs-{action.lower()}"
-    make(cay, name, action=action, command=("sleep", "infinity"), port=None)
+    make(cay, name, after="5s", action=action, command=("sleep", "infinity"), port=None)  # not asleep again between two of them
     wait_asleep(cay, name, reason)
     if action == "Suspend":
         cay.wait(PODS, name, lambda o: o is None)
@@ -450,7 +450,7 @@ def test_kill_9_while_frozen_and_while_waking(cay):
         o = cay.api("GET", f"{SANDBOXES}/{name}")
         assert asleep("Frozen")(o) and is_ready(o)
         pod = cay.api("GET", f"{PODS}/{name}")
-        assert is_ready(pod) and pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert is_ready(pod) and pod["status"]["containerStatuses"][0]["restartCount"] == 0, pod["status"]["containerStatuses"]
     delete(cay, "dropped")
     asking = threading.Thread(target=lambda: pytest.raises(OSError, get, cay, "asked"), daemon=True)
     asking.start()

@@ -84,7 +84,8 @@ def test_usage_is_counted_to_the_end_and_survives_kill_9(cay):
     cay.start()
     fourth = sums(cay)
     assert all(fourth[k] >= second[k] for k in first), (second, fourth)
-    assert fourth["cpu_seconds"] <= third["cpu_seconds"] + 0.001, (third, fourth)
+    # What its processes used while they ended is added after the Pod has gone; the second and a half of their work is not, twice.
+    assert fourth["cpu_seconds"] < third["cpu_seconds"] + 0.5, (third, fourth)
 
 
 def test_a_container_that_ends_between_two_looks_is_counted_whole(cay):
