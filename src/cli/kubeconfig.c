@@ -48,12 +48,11 @@ static struct err *no_server(const char *own, const char *home, const char *data
 	autofree char *start = cli_start_command(data_dir);
 
 	if (access(own, R_OK) < 0 && errno == EACCES)
-		return err_new(
-			ERR_FORBIDDEN,
-			"this user has no kubeconfig: neither %s nor %s can be read; "
-			"ask whoever runs the server for one (cay user add), or name one "
-			"with --kubeconfig",
-			own, home);
+		return err_new(ERR_FORBIDDEN,
+			       "this user has no kubeconfig: neither %s nor %s can be read; "
+			       "ask whoever runs the server for one (cay user add), or name one "
+			       "with --kubeconfig",
+			       own, home);
 	return err_new(ERR_NOT_FOUND,
 		       "no server has been started here: there is no %s and no %s; start one with "
 		       "`%s`, or name one with --kubeconfig",

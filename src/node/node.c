@@ -526,15 +526,17 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 	return resolver_new(&resolver, &n->resolver);
 }
 
-static struct err *open_groups(struct node *n)
+static struct err *open_groups(struct node *n, int give_up_fd)
 {
-	struct err *e = scope_open(n->inst->id, n->inst->data_dir, &n->scope);
+	struct err *e = scope_open(n->inst->id, n->inst->data_dir, give_up_fd, &n->scope);
 
 	if (!e)
 		e = cgroups_open(scope_path(n->scope), true, &n->cgroups);
 	if (!e && ~cgroups_have(n->cgroups) & CGROUP_LIMITING)
 		log_warn("control group controllers are missing, going on without their limits",
-			 KV("have", cgroups_have(n->cgroups)));
+			 KV("have", cgroups_have(n->cgroups)),
+			 KV("why", str_or(cgroups_obstacle(n->cgroups), "the kernel or whoever set "
+									"up the groups has none")));
 	return e;
 }
 
@@ -732,7 +734,7 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_dirs(n);
 	if (!e)
-		e = open_groups(n);
+		e = open_groups(n, spec->give_up_fd);
 	if (!e)
 		e = find_features(n, spec);
 	if (!e)

@@ -59,6 +59,7 @@ struct node_spec {
 	 */
 	uint64_t shutdown_ms, shutdown_critical_ms;
 	struct budget_spec budget;
+	int give_up_fd; /* readable: a start that waits for somebody gives up, with ERR_CANCELED */
 	const struct reach_judge *reach; /* whose way out is limited, and to what; NULL: nobody's */
 };
 /* Finds what still runs from before and continues with it. */

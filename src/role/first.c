@@ -14,8 +14,8 @@
 /*
  * The first process of a container. Whatever is left there without a parent becomes its child: what
  * `podman exec` or a health check left in the background. A server knows its own children alone, so
- * as the first process this program runs itself once more, as a child that serves. It collects all
- * that ends, passes signals on, and ends as that child did.
+ * as the first process this program runs itself once more, as a child that serves. It collects
+ * every process that ends, passes signals on, and ends as that child did.
  */
 enum {
 	ARGUMENTS_MAX = 2 << 20,
@@ -46,7 +46,8 @@ static struct err *spawn_again(const sigset_t *usual, pid_t *ret)
 	if (e)
 		return e;
 	(void)posix_spawnattr_init(&attr);
-	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	/* In a group of its own: a terminal sends ^C to ours, and it would come twice. */
+	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 	(void)posix_spawnattr_setsigmask(&attr, usual);
 	r = posix_spawn(ret, "/proc/self/exe", NULL, &attr, argv, environ);
 	(void)posix_spawnattr_destroy(&attr);

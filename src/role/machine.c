@@ -1,43 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "role/machine_priv.h"
 
 enum {
 	ANSWER_MS = 20000, /* a machine that is going down may be slow to say so */
 };
 
-/* By a shell, whose status is the answer: systemctl has one status for all states but "running". */
-static pid_t ask(void)
+static pid_t spawn_systemctl(int out)
 {
-	static const char script[] =
-		"[ \"$(systemctl is-system-running 2>/dev/null)\" = stopping ]";
-	char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char *)(uintptr_t)script,
-			       NULL };
-	char *const env[] = { (char[]){ "PATH=/usr/bin:/bin" }, NULL };
+	char *const argv[] = { (char[]){ "systemctl" }, (char[]){ "is-system-running" }, NULL };
+	char *const env[] = { NULL };
+	posix_spawn_file_actions_t fds;
 	pid_t pid;
+	int r;
 
-	return posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, env) ? -1 : pid;
+	(void)posix_spawn_file_actions_init(&fds);
+	(void)posix_spawn_file_actions_adddup2(&fds, out, STDOUT_FILENO);
+	(void)posix_spawn_file_actions_addopen(&fds, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	r = posix_spawn(&pid, "/usr/bin/systemctl", &fds, NULL, argv, env);
+	(void)posix_spawn_file_actions_destroy(&fds);
+	return r ? -1 : pid;
+}
+
+/* What comes until the other end is closed, the text is full, or the time is over. */
+static void read_answer(int in, char *text, size_t size)
+{
+	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000, now;
+	struct pollfd p = { in, POLLIN, 0 };
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (n && len + 1 < size && (now = clock_mono()) < deadline) {
+		if (poll(&p, 1, (int)((deadline - now) / 1000) + 1) != 1)
+			continue;
+		n = read(in, text + len, size - 1 - len);
+		if (n < 0)
+			break;
+		len += (size_t)n;
+	}
+	text[len] = '\0';
 }
 
 bool machine_is_stopping(void)
 {
-	pid_t pid = file_exists(AT_FDCWD, "/run/systemd/system") ? ask() : -1;
-	autoclose fd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd p = { fd, POLLIN, 0 };
-	int status = 1;
+	autoclose in = -1, out = -1;
+	char said[32];
+	int ends[2];
+	pid_t pid;
 
+	if (!file_exists(AT_FDCWD, "/run/systemd/system") || pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	in = ends[0];
+	out = ends[1];
+	pid = spawn_systemctl(out);
+	(void)close(take_fd(out)); /* so that its end is the end of the answer */
 	if (pid < 0)
 		return false;
-	if (poll(&p, 1, ANSWER_MS) != 1)
-		(void)kill(pid, SIGKILL);
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
+	read_answer(in, said, sizeof(said));
+	(void)kill(pid, SIGKILL); /* it has ended, unless the time is over */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return str_eq(said, "stopping\n");
 }

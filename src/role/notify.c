@@ -27,6 +27,9 @@ void notify_init(struct notify *n)
 {
 	*n = (struct notify){ 0 };
 	n->len = read_address(getenv("NOTIFY_SOCKET"), &n->at);
+	if (!n->len && getenv("NOTIFY_SOCKET"))
+		log_warn("$NOTIFY_SOCKET is neither a path nor an abstract name that fits in a "
+			 "socket's address, going on without telling the service manager");
 	(void)unsetenv("NOTIFY_SOCKET"); /* fails for malformed names alone */
 }
 

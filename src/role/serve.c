@@ -26,6 +26,7 @@
 #include "node/host/rights.h"
 #include "node/node.h"
 #include "role/audit_priv.h"
+#include "role/early_priv.h"
 #include "role/first_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/machine_priv.h"
@@ -247,6 +248,7 @@ static struct err *start_roles(struct serve *s)
 		.pressure_interval_s = settings_int(s->settings, "pressure-interval"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
+		.give_up_fd = s->give_up_fd,
 	};
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
@@ -291,7 +293,7 @@ static void ask_machine(void *arg)
 {
 	struct serve *s = arg;
 
-	s->sandboxes_stop = s->sandboxes_stop || machine_is_stopping();
+	s->machine_stops = !s->sandboxes_stop && machine_is_stopping();
 }
 
 /* A service manager waits as long as sandboxes are given, and for what comes after that. */
@@ -309,6 +311,7 @@ static void machine_asked(void *arg)
 {
 	struct serve *s = arg;
 
+	s->sandboxes_stop = s->sandboxes_stop || s->machine_stops;
 	if (s->sandboxes_stop)
 		tell_ending(s);
 	if (!s->ending)
@@ -323,14 +326,22 @@ static void on_signal(void *arg, int signum)
 
 	log_info("stopping", KV("signal", signum));
 	notify_send(&s->notify, "STOPPING=1\nSTATUS=ending");
-	if (s->stopping || !s->node) { /* the second time, or in the middle of a start */
-		s->stopping = true;
+	if (s->stopping) { /* the second time */
 		loop_stop(s->loop);
 		return;
 	}
 	s->stopping = true;
 	s->sandboxes_stop = signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes");
 	jobs_run(&s->jobs, ask_machine, machine_asked, s);
+}
+
+/* The loop learns of those that came during the start in its first turn. */
+static void watch_signals(struct serve *s)
+{
+	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
+	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
+	s->usr1 = signal_watch_new(s->loop, SIGUSR1, on_signal, s);
+	early_signals_raise();
 }
 
 static void greet(const struct serve *s)
@@ -404,11 +415,10 @@ static struct err *serve_start(struct serve *s)
 	if (e)
 		return e;
 	jobs_init(&s->jobs, s->loop, NULL, NULL);
-	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
-	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
-	s->usr1 = signal_watch_new(s->loop, SIGUSR1, on_signal, s);
 	s->kinds = kinds_new();
-	e = serve_find_node_name(s);
+	e = early_signals_note(&s->give_up_fd);
+	if (!e)
+		e = serve_find_node_name(s);
 	if (!e)
 		e = start_server(s);
 	if (!e)
@@ -436,6 +446,7 @@ static struct err *serve_start(struct serve *s)
 	if (e)
 		return e;
 	s->trim = trim_new(s->loop, TRIM_LOOK_MS);
+	watch_signals(s);
 	greet(s);
 	tell_ready(s);
 	return NULL;
@@ -457,12 +468,12 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	if (getpid() == 1)
 		return serve_as_first_process();
 	list_init(&s.tunnels);
-	notify_init(&s.notify);
 	log_setup_from(settings);
+	notify_init(&s.notify);
 	(void)umask(077);
 	s.budget = descriptors_budget();
 	e = serve_start(&s);
-	if (!e && !s.stopping)
+	if (!e)
 		loop_run(s.loop);
 	serve_done(&s);
 	if (err_is(e, ERR_CANCELED)) {

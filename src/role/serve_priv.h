@@ -70,9 +70,13 @@ struct serve {
 	const struct kind *sandboxes, *pods;
 	struct list tunnels; /* struct tunnel.on */
 	uint64_t next_ticket;
+	int give_up_fd; /* early.c */
 	struct signal_watch *term, *intr, *usr1;
 	struct jobs jobs;
-	bool stopping, sandboxes_stop, ending;
+	bool stopping;       /* somebody asked for it */
+	bool sandboxes_stop; /* and the sandboxes are to end too */
+	bool machine_stops;  /* ask_machine() found that; the job's until it is done */
+	bool ending;         /* serve_done() has begun */
 	struct budget budget;
 };
 
@@ -83,7 +87,7 @@ struct reach_judge serve_judge(struct serve *s);
 void serve_stop_gate(struct serve *s);
 
 /* programs.c: the programs and the name that the settings do not have to say */
-/* programs.c: those that were installed with this one; NULL: there is none. malloc'd. */
+/* Those that were installed with this one; NULL: there is none. malloc'd. */
 void programs_look(char **ret_launcher, char **ret_init);
 must_use struct err *serve_find_programs(struct serve *s);
 must_use struct err *serve_find_node_name(struct serve *s);

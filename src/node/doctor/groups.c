@@ -63,7 +63,7 @@ void doctor_groups_open(struct doctor *d)
 		return;
 	}
 	cgroups_sweep("cay-" NAME);
-	d->no_groups = scope_open(id, "cay doctor", &d->scope);
+	d->no_groups = scope_open(id, "cay doctor", -1, &d->scope);
 	if (d->no_groups)
 		return;
 	d->no_groups = cgroups_open(scope_path(d->scope), true, &d->groups);
@@ -143,13 +143,12 @@ void check_cgroups(struct doctor *d)
 		bool have = *(const int64_t *)(const void *)((const char *)&got + rows[i].at);
 		autofree char *name = xasprintf("cgroup-%s", rows[i].name);
 
-		doctor_say(
-			d, name, have ? VERDICT_OK : VERDICT_WARN,
-			xasprintf("controller %s %s", rows[i].name,
-				  have ? "limits a group" : "is missing"),
-			xasprintf(
-				"sandboxes run without limits of %s; enable the controller in the "
-				"kernel or in cgroup.subtree_control",
-				rows[i].name));
+		doctor_say(d, name, have ? VERDICT_OK : VERDICT_WARN,
+			   xasprintf("controller %s %s", rows[i].name,
+				     have ? "limits a group" : "is missing"),
+			   xasprintf("sandboxes run without limits of %s; %s", rows[i].name,
+				     str_or(cgroups_obstacle(d->groups),
+					    "enable the controller in the kernel or in "
+					    "cgroup.subtree_control")));
 	}
 }

@@ -32,6 +32,7 @@ struct cgroups {
 	size_t n;
 	unsigned have;
 	bool no_kill;
+	char *obstacle;
 };
 
 enum {
@@ -98,14 +99,16 @@ static void hand_down(const char *dir, unsigned want)
 
 /* The version 2 controllers that may be handed to our groups. The group around ours is asked only
  * for those that ours does not have yet: it may be somebody else's. */
-static unsigned v2_controllers(const char *mount, const char *parent, bool make)
+static unsigned v2_controllers(struct cgroups *c, const char *mount, bool make)
 {
-	autofree char *dir = xasprintf("%s/%s", mount, parent);
+	autofree char *dir = xasprintf("%s/%s", mount, c->parent);
 	autofree char *above = xstrndup(dir, (size_t)(strrchr(dir, '/') - dir));
 
 	if (make && controllers_in(above, "cgroup.controllers")) {
-		if (str_eq(above, mount)) /* what stays there costs us controllers */
-			err_free(cgroup_root_clear(mount));
+		autoptr(err) e = str_eq(above, mount) ? cgroup_root_clear(mount) : NULL;
+
+		if (e && !c->obstacle)
+			c->obstacle = xstrdup(err_text(e));
 		(void)mkdir(dir, 0755);
 		hand_down(above, ~controllers_in(dir, "cgroup.controllers"));
 		hand_down(dir, ~0U);
@@ -144,8 +147,7 @@ static void read_mounts(struct cgroups *c, char *text, bool want_v2, bool make)
 		if (!mount_line(line, &at, &type, &super))
 			continue;
 		if (want_v2 && str_eq(type, "cgroup2") && !(c->have & CGROUP_TREE))
-			add_hier(c, at,
-				 CGROUP_TREE | CGROUP_FREEZER | v2_controllers(at, c->parent, make),
+			add_hier(c, at, CGROUP_TREE | CGROUP_FREEZER | v2_controllers(c, at, make),
 				 true);
 		else if (!want_v2 && str_eq(type, "cgroup"))
 			add_hier(c, at, controllers_of(super, ','), false);
@@ -201,6 +203,7 @@ void cgroups_free(struct cgroups *c)
 	}
 	free(c->hier);
 	free(c->parent);
+	free(c->obstacle);
 	free(c);
 }
 
@@ -225,6 +228,11 @@ void cgroups_use_kill(struct cgroups *c, bool use)
 unsigned cgroups_have(const struct cgroups *c)
 {
 	return c->have;
+}
+
+const char *cgroups_obstacle(const struct cgroups *c)
+{
+	return c->obstacle;
 }
 
 static char *group_path(const struct cgroups *c, const struct hier *h, const char *name,
@@ -419,7 +427,7 @@ static int open_group(const struct hier *h, const char *name)
 	return openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What a file says, in version 2 "max" or a number; 0: no limit. */
+/* What a file says; 0: version 2 says "max". An unlimited group of version 1 says a huge number. */
 static int64_t limit_in(int dir, const char *file)
 {
 	autofree char *text = NULL;

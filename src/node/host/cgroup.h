@@ -41,6 +41,9 @@ AUTOPTR(cgroups)
 const char *cgroups_parent(const struct cgroups *c);
 char *cgroups_v2_dir(const struct cgroups *c);  /* the parent in version 2, malloc'd; NULL: none */
 unsigned cgroups_have(const struct cgroups *c); /* the controllers that work here */
+/* What keeps a container's control groups from handing controllers down, and what to do about it;
+ * NULL: nothing is known to. */
+const char *cgroups_obstacle(const struct cgroups *c);
 /* Whether a group is killed at once (FEATURE_CGROUP_KILL), as at first, or one process after the
  * other. Before anybody else uses it. */
 void cgroups_use_kill(struct cgroups *c, bool use);

@@ -28,6 +28,7 @@ enum {
 	ANSWER_MS = 30 * 1000, /* of systemd, on a machine that is just starting */
 	GONE_MS = 10 * 1000,   /* so long an ended scope of the same name may take to go away */
 	STEP_MS = 50,
+	CGROUP_FILE_MAX = 64 << 10,
 };
 
 struct scope {
@@ -40,6 +41,7 @@ struct scope {
 struct wanted {
 	const char *id, *about;
 	const char *name; /* of its scope, below the mount */
+	int give_up_fd;
 };
 
 static char *plain_name(const char *id)
@@ -100,19 +102,33 @@ static struct err *spawn(char *const *argv, int in, int out, pid_t *ret)
 	return r ? err_sys(r, "run %s", argv[0]) : NULL;
 }
 
-/* The line that we have written, or why it never came. */
-static struct err *await_line(int out, const char *program)
+/* Until there is something to read, the time is over, or we are to give up. */
+static void await(int out, int give_up_fd)
 {
-	struct pollfd p = { out, POLLIN, 0 };
+	struct pollfd p[] = { { out, POLLIN, 0 }, { give_up_fd, POLLIN, 0 } };
+	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000, now;
+
+	while ((now = clock_mono()) < deadline &&
+	       poll(p, ARRAY_LEN(p), (int)((deadline - now) / 1000) + 1) < 0 && errno == EINTR)
+		;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* The line that we have written, or why it never came. */
+static struct err *await_line(int out, int give_up_fd, const char *program)
+{
 	char text[512];
-	int ready = poll(&p, 1, ANSWER_MS);
-	bool interrupted = ready < 0 && errno == EINTR;
 	ssize_t n;
 
-	if (interrupted)
-		ready = poll(&p, 1, 0);
-	n = ready == 1 ? read(out, text, sizeof(text) - 1) : -1;
-	if (interrupted && n < 0)
+	await(out, give_up_fd);
+	n = is_readable(out) ? read(out, text, sizeof(text) - 1) : -1;
+	if (n < 0 && is_readable(give_up_fd))
 		return err_new(ERR_CANCELED, "a signal came while %s was waited for", program);
 	if (n < 0)
 		return err_new(ERR_TIMEOUT, "%s has not answered for %d s", program,
@@ -124,9 +140,9 @@ static struct err *await_line(int out, const char *program)
 	return err_new(ERR_UNAVAILABLE, "%s", n ? text : "it exited without output");
 }
 
-/* Closing its input ends cat, but not a systemd-run that still waits for its scope: while the
- * service is being stopped systemd starts nothing that is ordered before it, so that would wait for
- * us. */
+/* Closing its input ends cat, but not a systemd-run that still waits for its scope. While our unit
+ * is being stopped, systemd starts nothing that is ordered before it: we would wait for a scope
+ * that waits for our own end. */
 static void let_go(struct scope *s)
 {
 	if (s->hold >= 0)
@@ -149,7 +165,7 @@ static struct err *make_pipe(int *ret_from, int *ret_to)
 	return NULL;
 }
 
-static struct err *start_holder(struct scope *s, char *const *argv)
+static struct err *start_holder(struct scope *s, int give_up_fd, char *const *argv)
 {
 	autoclose in = -1, out = -1, their_out = -1;
 	struct err *e = make_pipe(&in, &s->hold);
@@ -162,15 +178,42 @@ static struct err *start_holder(struct scope *s, char *const *argv)
 		(void)close(take_fd(their_out)); /* so that the end of the holder is ours too */
 	if (!e && write(s->hold, "\n", 1) != 1)
 		e = err_sys(errno, "write to %s", argv[0]);
-	return e ? e : await_line(out, argv[0]);
+	return e ? e : await_line(out, give_up_fd, argv[0]);
 }
 
 #define WORD(text) ((char *)(uintptr_t)(text))
 
+static bool is_unit(const char *name)
+{
+	return str_ends(name, ".service") || str_ends(name, ".scope");
+}
+
+/*
+ * The unit of the system's manager that this process is in, by its control group:
+ * "0::/system.slice/cay.service", or "0::/user.slice/user-0.slice/session-1.scope" of a login.
+ * What is below the first unit is its own business. NULL: it is in none.
+ */
+static char *find_own_unit(void)
+{
+	autofree char *text = NULL;
+	char *save = NULL;
+
+	err_free(file_read(AT_FDCWD, "/proc/self/cgroup", CGROUP_FILE_MAX, &text, NULL));
+	if (!text || !str_starts(text, "0::/"))
+		return NULL;
+	text[strcspn(text, "\n")] = '\0';
+	for (char *part = strtok_r(text + 4, "/", &save); part; part = strtok_r(NULL, "/", &save))
+		if (is_unit(part))
+			return xstrdup(part);
+	return NULL;
+}
+
 /* systemd-run takes properties that this release of systemd knows: all of these are old. Before:
- * when the machine stops, the service goes first and ends its sandboxes in order. */
+ * when the machine stops, our own unit goes first and ends its sandboxes in order. */
 static struct err *ask_systemd(struct scope *s, const struct wanted *w)
 {
+	autofree char *own = find_own_unit();
+	autofree char *before = xasprintf("--property=Before=%s", str_or(own, "cay.service"));
 	autofree char *unit = xasprintf("--unit=cay-%s.scope", w->id);
 	autofree char *about = xasprintf("--description=Sandboxes of %s", w->about);
 	char *const argv[] = { WORD("/usr/bin/systemd-run"),
@@ -182,12 +225,12 @@ static struct err *ask_systemd(struct scope *s, const struct wanted *w)
 			       about,
 			       WORD("--property=Delegate=yes"),
 			       WORD("--property=TasksMax=infinity"),
-			       WORD("--property=Before=cay.service"),
+			       before,
 			       WORD("--property=TimeoutStopSec=30s"),
 			       WORD("/bin/cat"),
 			       NULL };
 
-	return start_holder(s, argv);
+	return start_holder(s, w->give_up_fd, argv);
 }
 
 /* Out of the scope's own group: one with processes in it hands no controllers down. */
@@ -207,7 +250,7 @@ static struct err *place_holder(const struct scope *s, const char *name)
 static struct err *try_scope(struct scope *s, const struct wanted *w)
 {
 	char *const cat[] = { WORD("/bin/cat"), NULL };
-	struct err *e = is_there(w->name) ? start_holder(s, cat) : ask_systemd(s, w);
+	struct err *e = is_there(w->name) ? start_holder(s, w->give_up_fd, cat) : ask_systemd(s, w);
 
 	if (!e)
 		e = place_holder(s, w->name);
@@ -240,11 +283,11 @@ static void drop_empty(const char *plain)
 	(void)rmdir(path); /* refused while anything is in it */
 }
 
-struct err *scope_open(const char *id, const char *about, struct scope **ret)
+struct err *scope_open(const char *id, const char *about, int give_up_fd, struct scope **ret)
 {
 	autoptr(scope) s = xnew(struct scope);
 	autofree char *plain = plain_name(id), *name = scope_name(id);
-	const struct wanted w = { id, about, name };
+	const struct wanted w = { id, about, name, give_up_fd };
 	struct err *e = NULL;
 
 	s->hold = -1;

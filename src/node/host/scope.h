@@ -15,15 +15,16 @@
  * The scope is delegated: systemd gives it the controllers and leaves alone what is below it. It
  * lives as long as a process is in it, so it outlives the service with the sandboxes, and ends
  * without a trace after the last of them. While a daemon runs, a process that only waits holds it:
- * that ends with the daemon. When the machine stops, systemd stops the service first, and the scope
- * ends what the service has left.
+ * that ends with the daemon. When the machine stops, systemd stops the unit that the daemon is in
+ * first, and the scope ends what the daemon has left.
  */
 struct scope;
 
 /* Finds the place, and asks systemd for the scope where there is to be one; about says whose it is,
  * for `systemctl status`. It blocks until systemd has answered: for the start of a node.
- * ERR_CANCELED: a signal came meanwhile. */
-must_use struct err *scope_open(const char *id, const char *about, struct scope **ret);
+ * ERR_CANCELED: give_up_fd was readable before that; -1: it never is. */
+must_use struct err *scope_open(const char *id, const char *about, int give_up_fd,
+				struct scope **ret);
 void scope_free(struct scope *s); /* the scope goes on if there are sandboxes in it */
 AUTOPTR(scope)
 const char *scope_path(const struct scope *s);
