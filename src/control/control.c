@@ -43,6 +43,11 @@ enum {
 	CHORES_TURN_MS = 10, /* of a turn of the loop */
 };
 
+void control_hold_time(struct control *c)
+{
+	context_hold_time(&c->ctx);
+}
+
 void control_step(struct control *c, uint64_t ms)
 {
 	context_step(&c->ctx, ms);

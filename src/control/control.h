@@ -55,6 +55,7 @@ must_use struct err *control_start(struct loop *l, struct client *c,
 				   const struct control_options *o, struct control **ret);
 bool control_synced(const struct control *c);      /* every watch has delivered what existed */
 void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
+void control_hold_time(struct control *c);         /* for tests: only that lets it pass */
 /* Somebody needs a Sandbox that is suspended. True: it is being started. cause is static. */
 bool control_wake(struct control *c, const char *ns, const char *sandbox, const char *cause);
 void control_metrics(const struct control *c, struct buf *b); /* lines of /metrics */

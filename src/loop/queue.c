@@ -34,6 +34,7 @@ struct queue {
 	usec share; /* of each turn */
 	usec spent; /* in this turn */
 	usec skew;
+	usec held; /* queue_hold_time(): what the clock said then; 0: it goes on */
 	unsigned epoch;
 	bool open;
 };
@@ -69,7 +70,7 @@ uint64_t queue_backoff_ms(unsigned n_failures)
 
 static usec queue_now(const struct queue *q)
 {
-	return clock_mono() + q->skew;
+	return (q->held ? q->held : clock_mono()) + q->skew;
 }
 
 /* The heap */
@@ -402,6 +403,11 @@ void queue_free(struct queue *q)
 struct queue_item *queue_find(const struct queue *q, const char *key)
 {
 	return map_get(q->items, key);
+}
+
+void queue_hold_time(struct queue *q)
+{
+	q->held = clock_mono();
 }
 
 void queue_step(struct queue *q, uint64_t ms)

@@ -93,5 +93,6 @@ void queue_hold(struct queue_item *it);
 void queue_release(struct queue_item *it, bool wake);
 
 uint64_t queue_backoff_ms(unsigned n_failures); /* 5 ms at first, then twice as long each time */
-/* For tests: makes whatever waits due ms earlier. */
+/* For tests: makes whatever waits due ms earlier; and from now on nothing else does. */
 void queue_step(struct queue *q, uint64_t ms);
+void queue_hold_time(struct queue *q);

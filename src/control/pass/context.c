@@ -33,6 +33,12 @@ usec context_now(const struct context *c)
 	return clock_wall() + c->skew;
 }
 
+void context_hold_time(struct context *c)
+{
+	queue_hold_time(c->queue);
+	queue_hold_time(c->chores);
+}
+
 void context_step(struct context *c, uint64_t ms)
 {
 	c->skew += (usec)ms * 1000;
