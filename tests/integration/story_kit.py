@@ -92,35 +92,46 @@ class World:
 
 
 class Groups(threading.Thread):
-    """Adds up what control groups count, as long as they live: the processor time of the sandboxes of an instance, in seconds."""
+    """Adds up what control groups count, as long as they live: the processor time of a team's sandbox, in seconds. What a group had at
+    its end is gone with it, so all of the instance's are read again and again, by a process that nothing else keeps waiting; whose
+    they were is asked for beside that."""
 
-    def __init__(self, find):
+    READER = """
+import os, select, sys, time
+top, last = sys.argv[1], {}
+while not select.select([sys.stdin], [], [], 0.005)[0]:
+    for name in os.listdir(top):
+        try:
+            with open(f"{top}/{name}/cpu.stat") as f:
+                last[name] = next(line for line in f if line.startswith("usage_usec")).split()[1]
+        except OSError:
+            pass
+for name, usec in last.items():
+    print(name, usec)
+"""
+
+    def __init__(self, team):
         super().__init__(daemon=True)
-        self.find, self.seen, self.over = find, {}, threading.Event()
+        self.team, self.over = team, threading.Event()
+        self.reader = subprocess.Popen([sys.executable, "-c", self.READER, team.cay.groups()[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.start()
 
-    def look(self):
-        for path in self.find():
-            with contextlib.suppress(OSError), open(f"{path}/cpu.stat") as f:
-                line = next(line for line in f if line.startswith("usage_usec"))
-                self.seen[os.stat(path).st_ino, path] = int(line.split()[1]) / 1e6
-
     def run(self):
-        while not self.over.wait(0.02):
-            self.look()
+        while not self.over.wait(0.1):
+            self.team.note_tasks()
 
     def stop(self):
         self.over.set()
         self.join()
-        self.look()
-        return sum(self.seen.values())
+        said, _ = self.reader.communicate("end\n", timeout=60)
+        return sum(int(usec) / 1e6 for name, usec in map(str.split, said.splitlines()) if name in self.team.tasks)
 
 
 class Team:
     def __init__(self, cay):
         self.cay = cay
         self.agents = {}
-        self.tasks, self.looked = set(), 0
+        self.tasks = set()
 
     def prepare(self):
         self.cay.api("POST", "/api/v1/namespaces/default/secrets",
@@ -211,14 +222,15 @@ class Team:
         box = self.cay.api("GET", f"{SANDBOXES}/{self.sandbox()}")
         return box["metadata"].get("annotations", {}).get("agents.x-k8s.io/pod-name", self.sandbox())
 
+    def note_tasks(self):
+        """The containers that the builder's sandbox has had."""
+        with contextlib.suppress(Exception):  # the server may be away, or the session not there yet
+            pod = self.cay.api("GET", f"/api/v1/namespaces/default/pods/{self.pod()}")
+            self.tasks |= {c["containerID"].split("//")[-1] for c in pod["status"].get("containerStatuses", []) if c.get("containerID")}
+
     def groups(self):
-        """The control groups of the builder's sandbox, those of an earlier Pod among them while they are there."""
-        if time.monotonic() > self.looked + 0.2:
-            with contextlib.suppress(Exception):  # the server may be away, or the session not there yet
-                pod = self.cay.api("GET", f"/api/v1/namespaces/default/pods/{self.pod()}")
-                self.tasks |= {c["containerID"].split("//")[-1] for c in pod["status"].get("containerStatuses", []) if c.get("containerID")}
-            self.looked = time.monotonic()
-        return [p for top in self.cay.groups()[:1] for p in [os.path.join(top, task) for task in self.tasks] if os.path.exists(p)]
+        """Their control groups that are there."""
+        return [p for p in (os.path.join(self.cay.groups()[0], task) for task in self.tasks) if os.path.exists(p)]
 
     def question(self, *argv):
         """The one about this very command that is open."""

@@ -135,7 +135,7 @@ def the_cost_adds_up_to_what_the_control_groups_counted(team, counted):
     cay = team.cay
     patch(cay, "sessions", team.session()["metadata"]["name"], {"spec": {"ended": True}})
     patch(cay, "sessions", "review", {"spec": {"ended": True}})
-    wait_until(lambda: not counted.find())
+    wait_until(lambda: not team.groups())
     kernel = counted.stop()
 
     def cost():
@@ -175,7 +175,7 @@ def the_record_is_clean_and_each_kind_of_tampering_is_found(team, tmp_path):
 
 @pytest.mark.timeout(600)
 def test_the_story_of_a_pull_request(team, tmp_path):
-    counted = Groups(team.groups)
+    counted = Groups(team)
     an_event_starts_a_session_with_a_sandbox_of_its_own(team)
     the_builder_writes_code_with_the_tools_it_was_granted(team)
     the_reviewer_runs_the_tests_and_changes_nothing_by_any_way(team)

@@ -108,7 +108,7 @@ def check_cost(team, counted):
     team.says("builder", "sh", "-c", "kill $(cat /work/burner)")
     for session in (team.session()["metadata"]["name"], "review"):
         patch(team.cay, "sessions", session, {"spec": {"ended": True}})
-    wait_until(lambda: not counted.find(), timeout=120)
+    wait_until(lambda: not team.groups(), timeout=120)
     kernel = counted.stop()
 
     def cost():
@@ -123,7 +123,7 @@ def tell(fresh, rounds):
     patch(team.cay, "agents", "builder", {"spec": {"approval": {"rules": rules, "timeout": "1m"}}})
     team.event("opened", "e-first")
     assert team.delivered("e-first")["outcome"] == "Ran"
-    counted = Groups(team.groups)
+    counted = Groups(team)
     team.review()
     team.says("builder", "sh", "-c", BURNER)
     crowd = Crowd(team)

@@ -460,7 +460,8 @@ static void let_spent_go(struct usage *u)
 			map_put(u->spent, it.key, copy);
 			continue;
 		}
-		if (got && got->known)
+		/* If its task ended since the part was looked at, the end has counted it. */
+		if (got && got->known && attached_counts(u->attached, s->task, s->key))
 			part_counted(u, pod_of_task(u, s->task), got, time_of(u), true);
 		u->pods->rt->seats_remove(u->pods->rt_ctx, s->task, s->key);
 	}
@@ -606,6 +607,35 @@ static void add_parts(struct usage *u)
 	attached_close(u->attached, part_stands, names, time_of(u));
 }
 
+struct partial {
+	struct map *looked; /* parts that were looked at */
+	struct map *tasks;  /* those with others */
+};
+
+static void note_unlooked(void *arg, const char *task, const char *key)
+{
+	autofree char *name = xasprintf("%s/%s", task, key);
+	struct partial *p = arg;
+
+	if (!map_has(p->looked, name))
+		map_put(p->tasks, task, p->tasks);
+}
+
+/* A part that began after the look did is not in it, but in what its task was found to have used:
+ * it would count as the Pod's own, and a ledger takes nothing back. The next look has both. */
+static struct map *tasks_seen_in_part(const struct usage *u)
+{
+	autoptr(map) looked = map_new(NULL);
+	struct partial p = { looked, map_new(NULL) };
+
+	for (size_t i = 0; i < u->n; i++)
+		if (u->list[i].key)
+			note_standing(looked, u->list[i].id, u->list[i].key);
+	if (u->pods->rt->seats_each)
+		u->pods->rt->seats_each(u->pods->rt_ctx, note_unlooked, &p);
+	return p.tasks;
+}
+
 static bool worth_a_file(const struct usage *u)
 {
 	return map_len(u->pods->pods) || u->pods_written || u->settled;
@@ -614,9 +644,10 @@ static bool worth_a_file(const struct usage *u)
 static void looked(void *arg)
 {
 	struct usage *u = arg;
+	autoptr(map) partial = tasks_seen_in_part(u);
 
 	for (size_t i = 0; i < u->n; i++)
-		if (!u->list[i].key)
+		if (!u->list[i].key && !(u->list[i].id && map_has(partial, u->list[i].id)))
 			add_look(u, &u->looks[i], &u->list[i]);
 	add_parts(u);
 	for (size_t i = 0; i < u->n_disks; i++) {

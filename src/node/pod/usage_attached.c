@@ -110,6 +110,13 @@ static struct meter *meter_of(struct attached *a, const struct runtime_usage *u,
 	return m;
 }
 
+bool attached_counts(const struct map *m, const char *task, const char *uid)
+{
+	const struct attached *a = map_get(m, uid);
+
+	return a && find_meter(a, task);
+}
+
 void attached_look(struct map *m, const struct runtime_usage *u, struct attached_time t)
 {
 	struct attached *a = attached_of(m, u->key);

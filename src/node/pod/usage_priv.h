@@ -91,6 +91,8 @@ struct attached_time {
 /* It is counted from now on, though nothing is known of it before the first look. */
 void attached_begin(struct map *m, const char *task, const char *uid, struct attached_time t);
 void attached_look(struct map *m, const struct runtime_usage *u, struct attached_time t);
+/* False: it has been added up, or was never counted. */
+bool attached_counts(const struct map *m, const char *task, const char *uid);
 void attached_end(struct map *m, const struct runtime_usage *u, struct attached_time t);
 /* What was counted in parts that are gone is added up: stands() says which are not. */
 void attached_close(struct map *m, bool (*stands)(void *arg, const char *task, const char *uid),

@@ -170,6 +170,11 @@ static void fake_usage(void *ctx, struct runtime_usage *list, size_t n)
 	struct fake_task *t;
 
 	for (size_t i = 0; i < n; i++) {
+		if (list[i].key) {
+			list[i].known = f->part.readable;
+			list[i].cpu_usec = f->part.cpu_usec;
+			continue;
+		}
 		list_each(t, &f->tasks, on) {
 			if (!str_eq(list[i].id, t->id))
 				continue;
@@ -184,6 +189,28 @@ static void fake_usage(void *ctx, struct runtime_usage *list, size_t n)
 		list[i].received = f->received;
 		list[i].sent = f->sent;
 	}
+}
+
+static void fake_seats_watch(void *ctx, const struct runtime_seats_events *ev, void *arg)
+{
+	struct fake_runtime *f = ctx;
+
+	f->seats_ev = ev;
+	f->seats_arg = arg;
+}
+
+static void fake_seats_each(void *ctx, void (*fn)(void *arg, const char *task, const char *key),
+			    void *arg)
+{
+	struct fake_runtime *f = ctx;
+
+	if (f->part.stands)
+		fn(arg, f->part.of->id, f->part.key);
+}
+
+static void fake_seats_remove(void *ctx, const char *task unused, const char *key unused)
+{
+	((struct fake_runtime *)ctx)->part.stands = false;
 }
 
 /* From a thread of the pool. */
@@ -275,6 +302,9 @@ static const struct runtime_ops fake_ops = {
 	.forget = fake_forget,
 	.trouble = fake_trouble,
 	.usage = fake_usage,
+	.seats_watch = fake_seats_watch,
+	.seats_each = fake_seats_each,
+	.seats_remove = fake_seats_remove,
 	.resize = fake_resize,
 	.drop_log = fake_drop_log,
 	.hold = fake_hold,
@@ -391,6 +421,32 @@ void fake_idle(struct fake_task *t)
 	t->ev->idle(t->arg);
 }
 
+void fake_part_begin(struct fake_task *t, const char *key)
+{
+	struct fake_runtime *f = t->of;
+
+	f->part = (struct fake_part){ .of = t, .key = key, .stands = true, .readable = true };
+	f->seats_ev->began(f->seats_arg, t->id, key);
+}
+
+void fake_part_spent(struct fake_task *t)
+{
+	t->of->seats_ev->spent(t->of->seats_arg, t->id, t->of->part.key);
+}
+
+static void end_part(struct fake_task *t, struct runtime_end *end)
+{
+	struct fake_part *p = &t->of->part;
+
+	if (p->of != t || !p->stands)
+		return;
+	p->stands = false;
+	end->parts = xnew(struct runtime_part);
+	end->parts[end->n_parts++] =
+		(struct runtime_part){ xstrdup(p->key),
+				       { .known = true, .cpu_usec = p->cpu_usec } };
+}
+
 void fake_lose(struct fake_task *t)
 {
 	t->ev->failed(t->arg, err_new(ERR_UNAVAILABLE, "the slot is gone"), 128);
@@ -404,8 +460,11 @@ void fake_end(struct fake_task *t)
 
 	t->state = FAKE_GONE;
 	t->ev = NULL;
+	end_part(t, &end);
 	if (ev)
 		ev->ended(t->arg, &end);
+	else
+		runtime_end_done(&end);
 }
 
 void fake_fail(struct fake_task *t, int code)

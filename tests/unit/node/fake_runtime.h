@@ -23,6 +23,15 @@ struct fake_runtime {
 	const char *refused_ip; /* net_take() gives another */
 	const char *given_ip;   /* net_take() gives this one; NULL: the next */
 	struct map *reserved;   /* by net_reserve() */
+	struct fake_part {
+		const struct fake_task *of; /* NULL: there never was one */
+		const char *key;
+		int64_t cpu_usec;
+		bool stands;
+		bool readable; /* as by a look that began while it stood */
+	} part;
+	const struct runtime_seats_events *seats_ev;
+	void *seats_arg;
 };
 
 enum fake_state {
@@ -68,6 +77,8 @@ void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls everybo
 void fake_starting(struct fake_task *t); /* up to the moment before its guest is told */
 void fake_idle(struct fake_task *t);     /* an attached one: its guest was never told */
 void fake_start(struct fake_task *t);
+void fake_part_begin(struct fake_task *t, const char *key); /* seats that are counted apart */
+void fake_part_spent(struct fake_task *t);                  /* nothing runs in them */
 void fake_lose(struct fake_task *t); /* its slot is gone before it was told anything */
 void fake_fail(struct fake_task *t, int code);
 void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */

@@ -309,6 +309,49 @@ TEST(a_pod_that_is_gone_is_told_of_until_it_is_settled_and_that_is_written_down)
 	rig_done(&r);
 }
 
+/* The look reads the part, and hears of it when the end of the task has counted it. */
+TEST(a_part_that_is_spent_counts_once_when_its_task_ends_during_the_last_look_at_it)
+{
+	struct rig r;
+	struct fake_task *t;
+
+	rig_open(&r);
+	t = run(&r, "p");
+	fake_part_begin(t, "a");
+	r.rt.part.cpu_usec = 3 * S;
+	t->used = used(4 * S, 0);
+	pods_look(r.pods);
+	eq_int(sources(&r).cpu_us, 4 * S);
+	pod_delete(&r, "p", 0);
+	fake_part_spent(t);
+	pods_measure(r.pods);
+	fake_end(t);
+	until(&r, r.rt.n_nets_put == 1);
+	pods_look(r.pods);
+	eq_int(sources(&r).cpu_us, 4 * S);
+	rig_done(&r);
+}
+
+TEST(a_part_that_begins_during_a_look_does_not_count_as_the_pods_own)
+{
+	struct rig r;
+	struct fake_task *t;
+
+	rig_open(&r);
+	t = run(&r, "p");
+	t->used = used(1 * S, 0);
+	pods_look(r.pods);
+	t->used = used(3 * S, 0);
+	pods_measure(r.pods);
+	fake_part_begin(t, "a");
+	r.rt.part.cpu_usec = 2 * S;
+	pods_look(r.pods); /* to the end of that one */
+	eq_int(sources(&r).cpu_us, 1 * S);
+	pods_look(r.pods);
+	eq_int(sources(&r).cpu_us, 3 * S);
+	rig_done(&r);
+}
+
 TEST(usage_stays_when_a_container_restarts_and_when_its_pod_is_gone)
 {
 	struct rig r;
