@@ -7,7 +7,7 @@ Distributions may carry a feature back; those that the tests run on do not.
 import os
 import re
 
-SINCE = {"landlock": (6, 7), "feature-overlay-append": (6, 5), "feature-idmap-tmpfs": (6, 3), "feature-peer-pidfd": (6, 5)}
+SINCE = {"landlock": (6, 7), "feature-overlay-append": (6, 7), "feature-idmap-tmpfs": (6, 3), "feature-peer-pidfd": (6, 5)}
 KERNEL = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import tarfile
 
@@ -18,7 +19,8 @@ from test_images import BUSYBOX, PODS, config, docker, import_file, member, pod,
 
 SANDBOXES = "/apis/agents.x-k8s.io/v1beta1/namespaces/default/sandboxes"
 NOBODY = "65534"
-FSCONFIG, EINVAL = 431, 22
+FSCONFIG, EINVAL, ENOSPC = 431, 22, 28
+CLONE, FLAGS, NEW_USER = {"x86_64": 56, "aarch64": 220}[os.uname().machine], 16, 0x10000000 | signal.SIGCHLD
 OLD_KERNELS_LACK = ("overlay-append", "idmap-tmpfs", "peer-pidfd")
 COMMAND, CREATE = 24, 6  # where fsconfig's command is in struct seccomp_data, and the one that creates
 LOOK = """
@@ -232,6 +234,18 @@ def test_a_file_system_that_maps_no_ids_is_the_only_thing_missing(place):
     usual = probe(place)
     found = probe("/proc")
     assert found.pop("idmap-disk") == "map the ids of a mount: Invalid argument" and found == {k: v for k, v in usual.items() if k != "idmap-disk"}
+
+
+def no_user_namespace():
+    """From here on the probe's is refused, as with user.max_user_namespaces=0."""
+    load_filter([(LOAD, 0, 0, NR), (EQUAL, 0, 3, CLONE), (LOAD, 0, 0, FLAGS), (EQUAL, 0, 1, NEW_USER), (RETURN, 0, 0, ERRNO | ENOSPC), (RETURN, 0, 0, ALLOW)])
+
+
+def test_where_nothing_can_be_tried_no_feature_is_called_missing(fresh):
+    assert probe("/nope") == {"untried": "open directory /nope: No such file or directory"}
+    cay = fresh(start=False)
+    failed = serve(cay, before=no_user_namespace)
+    assert failed.returncode != 0 and "user.max_user_namespaces" in failed.stderr and "modprobe" not in failed.stderr
 
 
 FULL = 'mount -t tmpfs -o nr_inodes=1 tmpfs "$0" && exec "$@"'

@@ -1023,7 +1023,7 @@ MUTATIONS = (
              "	cgroups_each(d->groups, remove_group, d->groups);\n", "	(void)remove_group;\n",
              "a doctor that is killed leaves nothing", "pytest integration/test_doctor.py -k doctor_that_is_killed"),
     mutation("doctor-forgets-what-was-left", "node/doctor/place.c",
-             "		clean_old(d->place);\n", "		(void)clean_old;\n",
+             "		leftovers_remove(d->place, DOCTOR_DIR);\n", "		;\n",
              "the next doctor removes what a killed one left", "pytest integration/test_doctor.py -k killed_janitor"),
     mutation("doctor-sees-swap-everywhere", "node/host/load.c",
              "	return second && second[1];\n", "	return second || text;\n",

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -26,36 +25,12 @@ static char *find_place(const char *data_dir)
 	return access(slots, F_OK) ? diskpool_existing(data_dir) : take(slots);
 }
 
-/* Others may be able to write to the place too: what is theirs stays. */
-static bool is_ours(const char *dir)
-{
-	struct stat st;
-
-	return !lstat(dir, &st) && S_ISDIR(st.st_mode) && !st.st_uid && !(st.st_mode & 077);
-}
-
-/* Those of a doctor or a janitor that was killed. */
-static void clean_old(const char *place)
-{
-	DIR *all = opendir(place);
-	struct dirent *de;
-
-	while (all && (de = readdir(all))) {
-		autofree char *dir = xasprintf("%s/%s", place, de->d_name);
-
-		if (is_leftover(de->d_name, DOCTOR_DIR) && is_ours(dir))
-			err_free(file_remove_tree(AT_FDCWD, dir));
-	}
-	if (all)
-		(void)closedir(all);
-}
-
 void doctor_place_open(struct doctor *d)
 {
 	d->place = find_place(d->data_dir);
 	d->work = xstrdup(d->place);
-	if (!geteuid())
-		clean_old(d->place);
+	if (!geteuid()) /* what a doctor or a janitor that was killed has left */
+		leftovers_remove(d->place, DOCTOR_DIR);
 }
 
 static bool would_make_disk(const struct doctor *d)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/host/features.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +30,7 @@ static const struct feature_info infos[FEATURE_MAX_] = {
 	[FEATURE_OVERLAY_APPEND] = { "overlay-append", false,
 				     "overlays that take their layers one by one (lowerdir+)",
 				     "all layers are named in one option, which has to fit in a page",
-				     "use Linux 6.5 or later" },
+				     "use Linux 6.7 or later" },
 	[FEATURE_OVERLAY_VOLATILE] = { "overlay-volatile", false,
 				       "overlays that are not synced at their end (volatile)",
 				       "the end of each sandbox waits for the disk",
@@ -40,8 +38,8 @@ static const struct feature_info infos[FEATURE_MAX_] = {
 	[FEATURE_OVERLAY_IDMAP] = { "overlay-idmap", false, "overlays of layers with mapped ids",
 				    "the files of an image belong to nobody inside, and its root "
 				    "user cannot change those that are there",
-				    "use Linux 5.19 or later; without feature-idmap-disk it cannot "
-				    "be told, so see to that first" },
+				    "use Linux 5.19 or later; if feature-idmap-disk is missing too, "
+				    "fix that first: this check depends on it" },
 	[FEATURE_IDMAP_DISK] = { "idmap-disk", false,
 				 "mapped ids on the file system that sandboxes write to",
 				 "the files of an image belong to nobody inside, and a volume "
@@ -58,8 +56,8 @@ static const struct feature_info infos[FEATURE_MAX_] = {
 				  "use Linux 5.14 or later, with control groups of version 2" },
 	[FEATURE_PEER_PIDFD] = { "peer-pidfd", false,
 				 "sockets that tell which process has connected (SO_PEERPIDFD)",
-				 "who asks over an identity socket must still hold its connection "
-				 "itself, which takes a search",
+				 "the caller of an identity socket is found by searching its open "
+				 "descriptors",
 				 "use Linux 6.5 or later" },
 	[FEATURE_UNIX_DIAG] = { "unix-diag", false,
 				"a way to ask who holds a local socket (unix_diag)",
@@ -194,6 +192,9 @@ static struct err *read_answer(const char *text, size_t len, struct features *re
 
 	if (e)
 		return e;
+	if (json_get(json_root(d), FEATURES_UNTRIED))
+		return err_new(ERR_UNSUPPORTED, "%s",
+			       str_or(json_str(json_get(json_root(d), FEATURES_UNTRIED)), ""));
 	*ret = (struct features){ 0 };
 	for (enum feature f = 0; f < FEATURE_MAX_; f++) {
 		const struct json *v = json_get(json_root(d), infos[f].name);
@@ -259,24 +260,6 @@ char *features_probe_dir(const char *dir, int pid)
 	return xasprintf("%s/" PROBE_DIR "%d", dir, pid);
 }
 
-/* Directories of probes that were killed, as at a loss of power. One that is not root's is none of
- * theirs. */
-static void sweep(const char *dir)
-{
-	DIR *all = opendir(dir);
-	struct dirent *de;
-
-	while (all && (de = readdir(all))) {
-		struct stat st;
-
-		if (is_leftover(de->d_name, PROBE_DIR) &&
-		    !fstatat(dirfd(all), de->d_name, &st, AT_SYMLINK_NOFOLLOW) && !st.st_uid)
-			err_free(file_remove_tree(dirfd(all), de->d_name));
-	}
-	if (all)
-		(void)closedir(all);
-}
-
 struct err *features_probe(const struct features_spec *spec, struct features *ret)
 {
 	autofree char *left = NULL;
@@ -287,7 +270,7 @@ struct err *features_probe(const struct features_spec *spec, struct features *re
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_sys(errno, "make a pipe");
-	sweep(spec->dir);
+	leftovers_remove(spec->dir, PROBE_DIR);
 	e = spawn(spec, pipe_fds[1], &pid);
 	(void)close(pipe_fds[1]);
 	if (!e)

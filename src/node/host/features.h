@@ -49,6 +49,7 @@ bool features_lack(const struct features *fs, enum feature f);
 char *features_names(const struct features *fs); /* "overlay,pty", malloc'd */
 struct features features_named(const char *names);
 void features_write(const struct features *fs, struct json_doc *d, struct json *obj);
+#define FEATURES_UNTRIED "untried" /* a key instead of the names: why nothing could be tried */
 
 /* Does as if the kernel lacked these, "overlay-append,idmap-disk"; NULL: none. ERR_INVALID: there
  * is no such feature. */

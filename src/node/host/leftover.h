@@ -8,3 +8,6 @@
  * before it can remove that, whoever comes next knows by the name that nobody else will.
  */
 bool is_leftover(const char *name, const char *prefix); /* of a process that is gone */
+/* The directories of that name in dir. Others may be able to write there too: what is not root's,
+ * or is open to others, stays. */
+void leftovers_remove(const char *dir, const char *prefix);

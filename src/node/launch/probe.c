@@ -32,7 +32,7 @@
  *
  *   DIR/.cay-probe-PID   on the file system that sandboxes write to; gone afterwards
  *   GROUP/probe-PID      a control group; gone afterwards, or removed as any group that is unknown
- *   /tmp                 a tmpfs
+ *   /dev                 a tmpfs, in our own mount namespace: a container may have no /tmp
  */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -183,8 +183,45 @@ static struct err *try_overlay_in(struct probe *p, int at, unsigned have, bool m
 	return e;
 }
 
-/* The overlay itself makes files too, and says so if it cannot, one way or the other. */
-static bool is_the_disks(const struct err *e)
+static bool maps_ids(const struct probe *p, int dir)
+{
+	autoptr(err) e = try_idmap(p, dir);
+
+	return !e;
+}
+
+/* Nothing is written: the directory that sandboxes write to, mapped, is a layer of an overlay that
+ * cannot be written to either. */
+static struct err *try_mapped_layer(struct probe *p)
+{
+	autoclose in = -1, to = -1, tree = -1, root = -1;
+	struct stat real, shown;
+	struct err *e = make_layers(p, p->memory, &in);
+
+	if (!e)
+		e = open_dir(in, "lower1", &to);
+	if (!e)
+		e = clone_mapped(p, p->place, &tree);
+	if (!e)
+		e = mount_move(tree, to);
+	if (e)
+		return e;
+	if (fchdir(in) < 0)
+		return err_sys(errno, "enter a directory");
+	if (mount("overlay", "root", "overlay", MS_RDONLY, "lowerdir=lower1:lower2") < 0)
+		return err_sys(errno, "create overlay");
+	e = open_dir(in, "root", &root);
+	if (!e && (fstat(p->place, &real) < 0 || fstat(root, &shown) < 0))
+		e = err_sys(errno, "look at a mapped layer");
+	if (!e && real.st_uid < ID_RANGE && shown.st_uid != p->base + real.st_uid)
+		e = err_new(ERR_UNSUPPORTED, "a layer shows id %u instead of %u", shown.st_uid,
+			    p->base + real.st_uid);
+	(void)umount2("root", MNT_DETACH);
+	return e;
+}
+
+/* Of an overlay too: it makes files itself, and says so if it cannot, one way or the other. */
+static bool is_disk_error(const struct err *e)
 {
 	static const int errnos[] = { ENOSPC, EDQUOT, EROFS, EIO };
 
@@ -194,14 +231,17 @@ static bool is_the_disks(const struct err *e)
 	return false;
 }
 
-/* A disk that is full or broken says nothing about the kernel: then it is tried in memory. */
+/* A disk that is full or broken says nothing about the kernel: then it is tried in memory. Before
+ * Linux 6.3 a tmpfs maps no ids: there only reading is tried, on the disk. */
 static struct err *try_overlay(struct probe *p, unsigned have, bool mapped)
 {
 	struct err *e = p->disk >= 0 ? try_overlay_in(p, p->disk, have, mapped) : NULL;
 
-	if (p->disk >= 0 && (!e || !is_the_disks(e)))
+	if (p->disk >= 0 && (!e || !is_disk_error(e)))
 		return e;
 	err_free(e);
+	if (mapped && !maps_ids(p, p->memory))
+		return try_mapped_layer(p);
 	return try_overlay_in(p, p->memory, have, mapped);
 }
 
@@ -393,7 +433,8 @@ static struct err *make_userns(struct probe *p)
 	char path[64];
 
 	if (pid < 0)
-		return err_sys(errno, "create a user namespace");
+		return err_sys(errno,
+			       "create a user namespace (user.max_user_namespaces limits them)");
 	if (!pid) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
@@ -422,7 +463,6 @@ static void open_disk(struct probe *p, const char *own)
 		(void)close(take_fd(p->disk));
 }
 
-/* The tmpfs covers /tmp, for us alone. */
 static struct err *open_places(struct probe *p, const char *dir, const char *own)
 {
 	struct err *e;
@@ -433,19 +473,23 @@ static struct err *open_places(struct probe *p, const char *dir, const char *own
 	if (e)
 		return e;
 	open_disk(p, own);
-	if (mount("cay", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=4m") < 0)
+	if (mount("cay", "/dev", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=4m") < 0)
 		return err_sys(errno, "mount tmpfs");
-	e = open_dir(AT_FDCWD, "/tmp", &p->memory);
+	e = open_dir(AT_FDCWD, "/dev", &p->memory);
 	return e ? e : make_userns(p);
 }
 
-static void print(const struct features *fs)
+/* e: why nothing could be tried. */
+static void print(const struct features *fs, const struct err *e)
 {
 	autoptr(json_doc) d = json_doc_new();
 	autobuf out = { 0 };
 
 	json_set_root(d, json_obj(d));
-	features_write(fs, d, json_root(d));
+	if (e)
+		json_set_str(d, json_root(d), FEATURES_UNTRIED, err_text(e));
+	else
+		features_write(fs, d, json_root(d));
 	json_write(json_root(d), &out);
 	buf_add_str(&out, "\n");
 	err_free(fd_write_all(STDOUT_FILENO, buf_head(&out), out.len));
@@ -458,14 +502,13 @@ static noreturn_fn void probe_all(struct probe *p, const char *dir, const char *
 	struct err *e = open_places(p, dir, own);
 	struct features fs = { 0 };
 
-	features_note(&fs, FEATURE_OVERLAY_VOLATILE,
-		      e ? err_copy(e) : try_one(p, FEATURE_OVERLAY_VOLATILE));
+	if (!e)
+		features_note(&fs, FEATURE_OVERLAY_VOLATILE, try_one(p, FEATURE_OVERLAY_VOLATILE));
 	p->unsynced = fs.have;
-	for (enum feature f = 0; f < FEATURE_MAX_; f++)
+	for (enum feature f = 0; f < FEATURE_MAX_ && !e; f++)
 		if (f != FEATURE_OVERLAY_VOLATILE)
-			features_note(&fs, f, e ? err_copy(e) : try_one(p, f));
-	err_free(e);
-	print(&fs);
+			features_note(&fs, f, try_one(p, f));
+	print(&fs, e);
 	_exit(0);
 }
 
