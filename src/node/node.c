@@ -73,6 +73,9 @@ struct node {
 	struct instance *inst;
 	struct host_budget budget;
 	struct scope *scope;
+	struct watch *scope_end; /* NULL: the groups are in none */
+	void (*groups_lost)(void *arg);
+	void *groups_lost_arg;
 	struct features features;
 	struct cgroups *cgroups;
 	struct netlink *nl;
@@ -175,19 +178,23 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	return diskpool_open(&disk, &n->disk);
 }
 
+static void log_lack(const struct features *fs, enum feature f, const char *without)
+{
+	const struct feature_info *i = feature_info(f);
+
+	log_warn("the kernel lacks a feature, going on without it", KV("feature", i->name),
+		 KV("err", fs->why[f]), KV("without", without), KV("fix", i->fix));
+}
+
+/* mount_objects() tells of the tmpfs, for it knows whether the stand-in works. */
 static void log_features(const struct features *fs)
 {
 	autofree char *have = features_names(fs);
 
 	log_info("kernel features", KV("have", have));
-	for (enum feature f = 0; f < FEATURE_MAX_; f++) {
-		const struct feature_info *i = feature_info(f);
-
-		if (features_lack(fs, f) && !i->needed)
-			log_warn("the kernel lacks a feature, going on without it",
-				 KV("feature", i->name), KV("err", fs->why[f]),
-				 KV("without", i->without), KV("fix", i->fix));
-	}
+	for (enum feature f = 0; f < FEATURE_MAX_; f++)
+		if (features_lack(fs, f) && !feature_info(f)->needed && f != FEATURE_IDMAP_TMPFS)
+			log_lack(fs, f, feature_info(f)->without);
 }
 
 /* The owners of what is made from Secrets and ConfigMaps are those that the sandbox sees: a tmpfs
@@ -201,9 +208,12 @@ static void mount_objects(const struct node *n)
 		return;
 	e = memory_disk_mount(n->inst->run_dir, at, OBJECTS_MAX);
 	if (e)
-		log_warn("there is no file system in memory that can map ids, going on with one "
-			 "that cannot; files of Secrets and ConfigMaps belong to nobody inside",
+		log_warn("there is no ext4 in memory in place of a tmpfs that maps ids, going on "
+			 "with the tmpfs",
 			 KV("err", e));
+	log_lack(&n->features, FEATURE_IDMAP_TMPFS,
+		 e ? "files of Secrets and ConfigMaps belong to nobody inside"
+		   : feature_info(FEATURE_IDMAP_TMPFS)->without);
 	err_free(e);
 }
 
@@ -526,10 +536,27 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 	return resolver_new(&resolver, &n->resolver);
 }
 
-static struct err *open_groups(struct node *n, int give_up_fd)
+static void on_scope_end(void *arg, unsigned ready unused)
 {
-	struct err *e = scope_open(n->inst->id, n->inst->data_dir, give_up_fd, &n->scope);
+	struct node *n = arg;
 
+	watch_want(n->scope_end, 0);
+	log_error("the scope of the sandboxes was stopped, and they with it",
+		  KV("scope", scope_path(n->scope)));
+	if (n->groups_lost)
+		n->groups_lost(n->groups_lost_arg);
+}
+
+static struct err *open_groups(struct node *n, const struct node_spec *spec)
+{
+	struct err *e = scope_open(n->inst->id, n->inst->data_dir, spec->give_up_fd, &n->scope);
+
+	if (!e && scope_end_fd(n->scope) >= 0) {
+		n->groups_lost = spec->groups_lost;
+		n->groups_lost_arg = spec->groups_lost_arg;
+		n->scope_end = watch_new(n->loop, scope_end_fd(n->scope), on_scope_end, n);
+		watch_want(n->scope_end, WATCH_READ);
+	}
 	if (!e)
 		e = cgroups_open(scope_path(n->scope), true, &n->cgroups);
 	if (!e && ~cgroups_have(n->cgroups) & CGROUP_LIMITING)
@@ -734,7 +761,7 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_dirs(n);
 	if (!e)
-		e = open_groups(n, spec->give_up_fd);
+		e = open_groups(n, spec);
 	if (!e)
 		e = find_features(n, spec);
 	if (!e)
@@ -938,6 +965,7 @@ void node_free(struct node *n)
 	images_free(n->images);
 	netlink_free(n->nl);
 	cgroups_free(n->cgroups);
+	watch_free(n->scope_end);
 	scope_free(n->scope);
 	instance_free(n->inst);
 	if (n->run_fd >= 0)

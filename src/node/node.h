@@ -60,6 +60,10 @@ struct node_spec {
 	uint64_t shutdown_ms, shutdown_critical_ms;
 	struct budget_spec budget;
 	int give_up_fd; /* readable: a start that waits for somebody gives up, with ERR_CANCELED */
+	/* Somebody stopped the scope that the control groups are in, and all sandboxes with it:
+	 * only a new start has groups again. */
+	void (*groups_lost)(void *arg);
+	void *groups_lost_arg;
 	const struct reach_judge *reach; /* whose way out is limited, and to what; NULL: nobody's */
 };
 /* Finds what still runs from before and continues with it. */
@@ -118,17 +122,18 @@ void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *ar
 void node_free(struct node *n);
 AUTOPTR(node)
 
-/*
- * What this host has of what the node needs:
- * {"checks":[{"name":"seccomp","status":"ok"|"warn"|"fail","message":...,"fix":...}]}. A fix is
- * given unless all is well. Leaves nothing behind: what is tried is removed again.
- */
 struct node_doctor_spec {
 	const char *data_dir;
 	const char *runtimes, *without_features; /* as in struct node_spec */
 	const char *launcher, *init;             /* NULL: they are not there */
 	bool quick;                              /* no sandbox is started */
 };
+/*
+ * What this host has of what the node needs:
+ * {"checks":[{"name":"seccomp","status":"ok"|"warn"|"fail","message":...,"fix":...}]}. A fix is
+ * given unless all is well. What is tried is removed again, except for what node/doctor/README.md
+ * names.
+ */
 must_use struct err *node_doctor(const struct node_doctor_spec *spec, struct json_doc **ret,
 				 size_t *ret_failed);
 /* The runtimes that the node can be asked for, whether or not they are installed: a malloc'd list

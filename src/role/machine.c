@@ -1,75 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdint.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "loop/loop.h"
 #include "role/machine_priv.h"
 
 enum {
 	ANSWER_MS = 20000, /* a machine that is going down may be slow to say so */
+	WAIT_MS = 100,
 };
 
-static pid_t spawn_systemctl(int out)
+static void machine_on_late(void *arg)
 {
-	char *const argv[] = { (char[]){ "systemctl" }, (char[]){ "is-system-running" }, NULL };
-	char *const env[] = { NULL };
-	posix_spawn_file_actions_t fds;
-	pid_t pid;
-	int r;
+	struct machine *m = arg;
 
-	(void)posix_spawn_file_actions_init(&fds);
-	(void)posix_spawn_file_actions_adddup2(&fds, out, STDOUT_FILENO);
-	(void)posix_spawn_file_actions_addopen(&fds, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	r = posix_spawn(&pid, "/usr/bin/systemctl", &fds, NULL, argv, env);
-	(void)posix_spawn_file_actions_destroy(&fds);
-	return r ? -1 : pid;
+	child_kill(m->child, SIGKILL);
 }
 
-/* What comes until the other end is closed, the text is full, or the time is over. */
-static void read_answer(int in, char *text, size_t size)
+static void machine_on_exit(void *arg, int status unused, int term_signal unused)
 {
-	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000, now;
-	struct pollfd p = { in, POLLIN, 0 };
-	size_t len = 0;
-	ssize_t n = 1;
-
-	while (n && len + 1 < size && (now = clock_mono()) < deadline) {
-		if (poll(&p, 1, (int)((deadline - now) / 1000) + 1) != 1)
-			continue;
-		n = read(in, text + len, size - 1 - len);
-		if (n < 0)
-			break;
-		len += (size_t)n;
-	}
-	text[len] = '\0';
-}
-
-bool machine_is_stopping(void)
-{
-	autoclose in = -1, out = -1;
+	struct machine *m = arg;
 	char said[32];
-	int ends[2];
-	pid_t pid;
+	ssize_t n = read(m->said, said, sizeof(said) - 1);
 
-	if (!file_exists(AT_FDCWD, "/run/systemd/system") || pipe2(ends, O_CLOEXEC) < 0)
-		return false;
-	in = ends[0];
-	out = ends[1];
-	pid = spawn_systemctl(out);
-	(void)close(take_fd(out)); /* so that its end is the end of the answer */
-	if (pid < 0)
-		return false;
-	read_answer(in, said, sizeof(said));
-	(void)kill(pid, SIGKILL); /* it has ended, unless the time is over */
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return str_eq(said, "stopping\n");
+	said[n > 0 ? n : 0] = '\0';
+	(void)close(take_fd(m->said));
+	timer_free(take(m->late));
+	m->child = NULL;
+	if (m->answered)
+		m->answered(m->arg, str_eq(said, "stopping\n"));
+}
+
+static struct err *spawn_systemctl(struct machine *m)
+{
+	static const char *const argv[] = { "/usr/bin/systemctl", "is-system-running", NULL };
+	static const char *const env[] = { NULL };
+	int ends[2];
+	struct err *e;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(errno, "make a pipe");
+	e = child_spawn(m->loop,
+			&(struct child_spec){ .argv = argv,
+					      .env = env,
+					      .fds = (const int[]){ -1, ends[1], -1 },
+					      .n_fds = 3 },
+			machine_on_exit, m, &m->child);
+	(void)close(ends[1]);
+	if (e)
+		(void)close(ends[0]);
+	else
+		m->said = ends[0];
+	return e;
+}
+
+void machine_ask(struct machine *m, struct loop *l, void (*answered)(void *arg, bool stopping),
+		 void *arg)
+{
+	autoptr(err) e = NULL;
+
+	*m = (struct machine){ .loop = l, .said = -1, .answered = answered, .arg = arg };
+	if (file_exists(AT_FDCWD, "/run/systemd/system"))
+		e = spawn_systemctl(m);
+	if (!m->child) {
+		answered(arg, false);
+		return;
+	}
+	m->late = timer_new(l, machine_on_late, m);
+	timer_set(m->late, ANSWER_MS);
+}
+
+void machine_done(struct machine *m)
+{
+	m->answered = NULL;
+	if (m->child)
+		child_kill(m->child, SIGKILL);
+	while (m->child)
+		(void)loop_turn(m->loop, WAIT_MS);
 }

@@ -46,9 +46,8 @@ enum {
 
 static void serve_done(struct serve *s)
 {
-	s->stopping = s->ending = true;
-	if (s->loop)
-		jobs_wait(&s->jobs);
+	s->stopping = true;
+	machine_done(&s->machine);
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
 	front_free(s->front);
@@ -216,6 +215,15 @@ static bool wake_pod(void *arg, const char *ns, const char *pod)
 	return s->control && control_wake(s->control, ns, pod, "stream");
 }
 
+/* Nothing that is made from now on would have limits: a new start has groups again. */
+static void groups_lost(void *arg)
+{
+	struct serve *s = arg;
+
+	s->groups_lost = true;
+	loop_stop(s->loop);
+}
+
 static struct err *start_roles(struct serve *s)
 {
 	struct node_spec node = {
@@ -249,6 +257,8 @@ static struct err *start_roles(struct serve *s)
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
 		.give_up_fd = s->give_up_fd,
+		.groups_lost = groups_lost,
+		.groups_lost_arg = s,
 	};
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
@@ -289,13 +299,6 @@ static void node_stopped(void *arg)
 	loop_stop(((struct serve *)arg)->loop);
 }
 
-static void ask_machine(void *arg)
-{
-	struct serve *s = arg;
-
-	s->machine_stops = !s->sandboxes_stop && machine_is_stopping();
-}
-
 /* A service manager waits as long as sandboxes are given, and for what comes after that. */
 static void tell_ending(const struct serve *s)
 {
@@ -307,15 +310,13 @@ static void tell_ending(const struct serve *s)
 	notify_send(&s->notify, text);
 }
 
-static void machine_asked(void *arg)
+static void stop_node(void *arg, bool sandboxes_too)
 {
 	struct serve *s = arg;
 
-	s->sandboxes_stop = s->sandboxes_stop || s->machine_stops;
-	if (s->sandboxes_stop)
+	if (sandboxes_too)
 		tell_ending(s);
-	if (!s->ending)
-		node_stop(s->node, s->sandboxes_stop, node_stopped, s);
+	node_stop(s->node, sandboxes_too, node_stopped, s);
 }
 
 /* SIGUSR1 is what `cay stop --sandboxes` sends. A machine that is shut down sends SIGTERM like
@@ -331,8 +332,10 @@ static void on_signal(void *arg, int signum)
 		return;
 	}
 	s->stopping = true;
-	s->sandboxes_stop = signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes");
-	jobs_run(&s->jobs, ask_machine, machine_asked, s);
+	if (signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes"))
+		stop_node(s, true);
+	else
+		machine_ask(&s->machine, s->loop, stop_node, s);
 }
 
 /* The loop learns of those that came during the start in its first turn. */
@@ -405,7 +408,7 @@ static struct err *serve_start(struct serve *s)
 
 	if (!e)
 		e = rights_check(); /* before anything of ours is on the host */
-	if (!e && rights_no_way_out())
+	if (!e && rights_sysctl_read_only())
 		log_warn("/proc/sys is read-only, going on with sandboxes that have no way out; "
 			 "start the container with --privileged");
 	if (!e)
@@ -414,7 +417,6 @@ static struct err *serve_start(struct serve *s)
 		e = loop_new(&s->loop);
 	if (e)
 		return e;
-	jobs_init(&s->jobs, s->loop, NULL, NULL);
 	s->kinds = kinds_new();
 	e = early_signals_note(&s->give_up_fd);
 	if (!e)
@@ -475,6 +477,10 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	e = serve_start(&s);
 	if (!e)
 		loop_run(s.loop);
+	if (s.groups_lost)
+		e = err_new(ERR_UNAVAILABLE,
+			    "the scope of the sandboxes was stopped, and they with it; start "
+			    "again to go on");
 	serve_done(&s);
 	if (err_is(e, ERR_CANCELED)) {
 		log_info("ended during the start", KV("err", e));

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/list.h"
-#include "loop/jobs.h"
 #include "role/descriptors_priv.h"
+#include "role/machine_priv.h"
 #include "role/notify_priv.h"
 
 struct access;
@@ -72,11 +72,9 @@ struct serve {
 	uint64_t next_ticket;
 	int give_up_fd; /* early.c */
 	struct signal_watch *term, *intr, *usr1;
-	struct jobs jobs;
-	bool stopping;       /* somebody asked for it */
-	bool sandboxes_stop; /* and the sandboxes are to end too */
-	bool machine_stops;  /* ask_machine() found that; the job's until it is done */
-	bool ending;         /* serve_done() has begun */
+	struct machine machine;
+	bool stopping;    /* somebody asked for it */
+	bool groups_lost; /* the scope that sandboxes were in has ended */
 	struct budget budget;
 };
 

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "node/doctor/doctor_priv.h"
 #include "node/host/cgroup.h"
+#include "node/host/instance.h"
 #include "node/host/scope.h"
 
 /*
@@ -79,6 +80,15 @@ void doctor_groups_done(struct doctor *d)
 	scope_free(d->scope);
 }
 
+/* Whether sandboxes of an earlier start keep the instance of this data directory out of a scope. */
+static bool has_none(const struct doctor *d)
+{
+	autoptr(instance) inst = NULL;
+
+	err_free(instance_open(d->data_dir, NULL, false, &inst));
+	return inst && scope_is_missing(inst->id);
+}
+
 /* A group outside of a scope works too, until systemd does something with its controllers. */
 void check_scope(struct doctor *d)
 {
@@ -86,7 +96,14 @@ void check_scope(struct doctor *d)
 
 	if (!d->scope)
 		return; /* check_cgroups() says why */
-	if (refusal)
+	if (!refusal && has_none(d))
+		doctor_say(d, "scope", VERDICT_WARN,
+			   xstrdup("sandboxes still run whose control groups are outside of what "
+				   "systemd knows, from a start that got no scope; new ones join "
+				   "them there"),
+			   xstrdup("cay stop --sandboxes, then start cay again: the next start "
+				   "gets a scope"));
+	else if (refusal)
 		doctor_say(
 			d, "scope", VERDICT_WARN,
 			xasprintf("systemd manages the control groups of this host and gives no "

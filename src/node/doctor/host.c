@@ -120,11 +120,11 @@ void check_capability(struct doctor *d)
 	if (geteuid() != 0 || needed)
 		return; /* these must be there before anything can keep us from using them */
 	doctor_say(d, "confinement",
-		   confined              ? VERDICT_FAIL
-		   : rights_no_way_out() ? VERDICT_WARN
-					 : VERDICT_OK,
+		   confined                    ? VERDICT_FAIL
+		   : rights_sysctl_read_only() ? VERDICT_WARN
+					       : VERDICT_OK,
 		   xstrdup(confined ? err_text(confined)
-			   : rights_no_way_out()
+			   : rights_sysctl_read_only()
 				   ? "/proc/sys is read-only, so sandboxes have no way out"
 				   : "nothing keeps this process from using them"),
 		   confined ? NULL : xstrdup("start the container with --privileged"));

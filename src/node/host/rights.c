@@ -151,7 +151,7 @@ struct err *rights_confined(void)
 	return NULL;
 }
 
-bool rights_no_way_out(void)
+bool rights_sysctl_read_only(void)
 {
 	return is_read_only("/proc/sys/net/ipv4/ip_forward");
 }

@@ -27,6 +27,6 @@ char *rights_remedy(enum rights_ask which);
 must_use struct err *rights_confined(void);
 /* /proc/sys cannot be written, as in a container that is not privileged: no link can be made to
  * forward. */
-bool rights_no_way_out(void);
+bool rights_sysctl_read_only(void);
 /* ERR_FORBIDDEN unless we are root and nothing that is needed is missing. */
 must_use struct err *rights_check(void);

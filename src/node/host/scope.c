@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ struct scope {
 	char *path;
 	char *refusal;
 	pid_t holder; /* 0: there is none */
+	int pidfd;    /* of the holder, which ends when its scope is stopped */
 	int hold;     /* the holder ends when this closes */
 };
 
@@ -147,6 +149,8 @@ static void let_go(struct scope *s)
 {
 	if (s->hold >= 0)
 		(void)close(take_fd(s->hold));
+	if (s->pidfd >= 0)
+		(void)close(take_fd(s->pidfd));
 	if (s->holder) {
 		(void)kill(s->holder, SIGKILL);
 		(void)waitpid(s->holder, NULL, 0);
@@ -174,6 +178,10 @@ static struct err *start_holder(struct scope *s, int give_up_fd, char *const *ar
 		e = make_pipe(&out, &their_out);
 	if (!e)
 		e = spawn(argv, in, their_out, &s->holder);
+	if (!e) {
+		s->pidfd = (int)syscall(SYS_pidfd_open, s->holder, 0);
+		e = s->pidfd < 0 ? err_sys(errno, "hold process %d", (int)s->holder) : NULL;
+	}
 	if (their_out >= 0)
 		(void)close(take_fd(their_out)); /* so that the end of the holder is ours too */
 	if (!e && write(s->hold, "\n", 1) != 1)
@@ -283,6 +291,13 @@ static void drop_empty(const char *plain)
 	(void)rmdir(path); /* refused while anything is in it */
 }
 
+bool scope_is_missing(const char *id)
+{
+	autofree char *plain = plain_name(id);
+
+	return systemd_manages() && is_there(plain);
+}
+
 struct err *scope_open(const char *id, const char *about, int give_up_fd, struct scope **ret)
 {
 	autoptr(scope) s = xnew(struct scope);
@@ -290,15 +305,19 @@ struct err *scope_open(const char *id, const char *about, int give_up_fd, struct
 	const struct wanted w = { id, about, name, give_up_fd };
 	struct err *e = NULL;
 
-	s->hold = -1;
+	s->hold = s->pidfd = -1;
 	drop_empty(plain);
-	if (systemd_manages() && !is_there(plain))
+	if (scope_is_missing(id))
+		e = err_new(ERR_CONFLICT,
+			    "sandboxes of a start without one still run; the first start after "
+			    "their end gets one");
+	else if (systemd_manages())
 		e = hold_scope(s, &w);
 	if (e && (is_there(name) || err_is(e, ERR_CANCELED)))
 		return e; /* its sandboxes would be lost to us, or somebody wants us to stop */
 	if (e) {
-		log_warn("systemd gives no scope for sandboxes, going on with a group of our own "
-			 "at the root of the hierarchy",
+		log_warn("there is no scope for sandboxes, going on with a group of our own at the "
+			 "root of the hierarchy",
 			 KV("err", e));
 		s->refusal = xstrdup(err_text(e));
 	}
@@ -322,6 +341,11 @@ void scope_free(struct scope *s)
 const char *scope_path(const struct scope *s)
 {
 	return s->path;
+}
+
+int scope_end_fd(const struct scope *s)
+{
+	return s->pidfd;
 }
 
 bool scope_is_systemds(const struct scope *s)

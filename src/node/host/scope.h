@@ -29,7 +29,12 @@ void scope_free(struct scope *s); /* the scope goes on if there are sandboxes in
 AUTOPTR(scope)
 const char *scope_path(const struct scope *s);
 bool scope_is_systemds(const struct scope *s); /* the second layout */
-/* Why systemd gave none although it manages the hierarchy; NULL: it gave one, or does not. */
+/* Readable once somebody has stopped the scope, borrowed; -1: the first layout. */
+int scope_end_fd(const struct scope *s);
+/* Why there is none although systemd manages the hierarchy; NULL: there is one, or it does not. */
 const char *scope_refusal(const struct scope *s);
+/* Whether the place of an instance is outside of what systemd knows, although that manages the
+ * hierarchy: it has sandboxes from a start that got no scope. */
+bool scope_is_missing(const char *id);
 /* The place that an instance uses or used, running or not; malloc'd. Makes nothing. */
 char *scope_find(const char *id);
