@@ -15,7 +15,8 @@
  * The first process of a container. Whatever is left there without a parent becomes its child: what
  * `podman exec` or a health check left in the background. A server knows its own children alone, so
  * as the first process this program runs itself once more, as a child that serves. It collects
- * every process that ends, passes signals on, and ends as that child did.
+ * every process that ends, passes signals on, and ends as that child did. With it ends the whole
+ * container, so a request to stop always asks the sandboxes to stop, too.
  */
 enum {
 	ARGUMENTS_MAX = 2 << 20,
@@ -69,6 +70,12 @@ static bool collect(pid_t server, int *ret_status)
 	return ended;
 }
 
+/* SIGUSR1 is what `cay stop --sandboxes` sends. */
+static int signal_for_server(int signum)
+{
+	return signum == SIGTERM || signum == SIGINT ? SIGUSR1 : signum;
+}
+
 struct err *first_process_serve(int *ret_code)
 {
 	sigset_t all, usual;
@@ -87,7 +94,7 @@ struct err *first_process_serve(int *ret_code)
 		if (sigwait(&all, &signum))
 			signum = 0;
 		else if (signum != SIGCHLD)
-			(void)kill(server, signum);
+			(void)kill(server, signal_for_server(signum));
 	}
 	*ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : BY_SIGNAL + WTERMSIG(status);
 	return NULL;

@@ -17,6 +17,7 @@ import pytest
 
 from cay_local import BUILD, Cay, wait_until
 from conftest import make_dir, needs_root
+from test_node_pods import create, pod
 
 # Says what it finds in lines that begin with a word. Whatever it has started ends with its process namespace.
 INSIDE = """
@@ -33,6 +34,10 @@ echo enabled $(cat /sys/fs/cgroup/cgroup.subtree_control)
 echo root $(cat /sys/fs/cgroup/cgroup.procs)
 kill $server; wait $server; echo ended $?
 """
+
+
+# Takes its time to end once it is asked to.
+ASKED = "trap 'sleep 1; touch /out/ended; exit 0' TERM; touch /out/armed; while :; do sleep 0.05; done"
 
 
 def find_v2():
@@ -118,9 +123,12 @@ def states_below(pid):
     return found
 
 
-def test_as_the_first_process_of_a_container_it_collects_what_others_leave(place):
+def test_as_the_first_process_of_a_container_it_collects_what_others_leave_and_ends_sandboxes_in_order(place):
     needs_root()
-    cay = Cay(os.path.join(place, "data"), flags=["--stop-sandboxes"], prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount"])
+    out = os.path.join(place, "out")
+    os.mkdir(out)
+    os.chmod(out, 0o777)  # the sandbox is a stranger there
+    cay = Cay(os.path.join(place, "data"), flags=["--host-path", f"{out}:rw"], prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount"])
     cay.start()
     try:
         first = children(cay.process.pid)[0]
@@ -130,7 +138,11 @@ def test_as_the_first_process_of_a_container_it_collects_what_others_leave(place
         wait_until(lambda: len(children(first)) == 1)
         assert "Z" not in states_below(first)
         cay.cay("run", "--kubeconfig", cay.kubeconfig, "--", "true")
+        create(cay, pod("asked", "sh", "-c", ASKED, container={"volumeMounts": [{"name": "out", "mountPath": "/out"}]},
+                        volumes=[{"name": "out", "hostPath": {"path": out}}], terminationGracePeriodSeconds=60))
+        wait_until(lambda: os.path.exists(f"{out}/armed"))
         os.kill(first, signal.SIGTERM)
         assert cay.process.wait(120) == 0
+        assert os.path.exists(f"{out}/ended")
     finally:
         cay.kill()
