@@ -25,7 +25,7 @@
 static const char *const formats[] = { "text", "json", NULL };
 
 const struct setting audit_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory of the server" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Data directory of the server" },
 	{ "log", SETTING_TEXT, NULL, "FILE",
 	  "The log, if it is not audit.log of the data directory" },
 	{ "key", SETTING_TEXT, NULL, "FILE",

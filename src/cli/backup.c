@@ -13,7 +13,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting backup_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory to back up" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Data directory to back up" },
 	{ "force", SETTING_BOOL, "false", NULL, "Replace FILE if it exists" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },

@@ -10,7 +10,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting census_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR",
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR",
 	  "Data directory of the instance to account for" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },

@@ -10,7 +10,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting doctor_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR",
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR",
 	  "Data directory of the instance that runs or will run here" },
 	{ "runtimes", SETTING_TEXT, NULL, "NAME=PROGRAM[,ARG...] ...",
 	  "OCI runtimes of that instance, as given to `cay serve`" },

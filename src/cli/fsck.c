@@ -10,7 +10,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting fsck_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory to look at" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Data directory to look at" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },

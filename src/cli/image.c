@@ -21,7 +21,7 @@ enum {
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting image_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory that holds the images" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Data directory that holds the images" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ "authfile", SETTING_TEXT, NULL, "FILE",

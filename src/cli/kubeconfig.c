@@ -33,9 +33,9 @@ char *cli_start_command(const char *data_dir)
 	static const char *const units[] = { "/etc/systemd/system/cay.service",
 					     "/usr/lib/systemd/system/cay.service",
 					     "/lib/systemd/system/cay.service" };
-	bool is_usual = str_eq(data_dir, CLI_DATA_DIR);
+	autofree char *usual = file_resolve(CLI_DATA_DIR); /* it may be a link */
 
-	if (!is_usual)
+	if (!str_eq(data_dir, usual) && !str_eq(data_dir, CLI_DATA_DIR))
 		return xasprintf("cay serve --data-dir %s", data_dir);
 	for (size_t i = 0; i < ARRAY_LEN(units); i++)
 		if (access("/run/systemd/system", F_OK) == 0 && access(units[i], F_OK) == 0)
@@ -49,9 +49,9 @@ static struct err *no_server(const char *own, const char *home, const char *data
 
 	if (access(own, R_OK) < 0 && errno == EACCES)
 		return err_new(ERR_FORBIDDEN,
-			       "this user has no kubeconfig: neither %s nor %s can be read; "
-			       "ask whoever runs the server for one (cay user add), or name one "
-			       "with --kubeconfig",
+			       "this user has no kubeconfig: %s cannot be read, and there is no "
+			       "%s; ask whoever runs the server for one (cay user add), or name "
+			       "one with --kubeconfig",
 			       own, home);
 	return err_new(ERR_NOT_FOUND,
 		       "no server has been started here: there is no %s and no %s; start one with "
@@ -77,7 +77,7 @@ struct err *cli_kubeconfig_find(const char *given, const char *data_dir, char **
 		*ret = take(own);
 	else if (in_pod())
 		*ret = NULL;
-	else if (access(home, R_OK) == 0)
+	else if (access(home, F_OK) == 0 || errno == EACCES) /* reading it says what is wrong */
 		*ret = take(home);
 	else
 		return no_server(own, home, data_dir);

@@ -21,7 +21,7 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting stop_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Data directory of the server" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Data directory of the server" },
 	{ "sandboxes", SETTING_BOOL, "false", NULL,
 	  "End the sandboxes too, ordinary Pods before critical ones, as cay serve --stop-sandboxes does" },
 	{ "timeout", SETTING_DURATION, "2m", "TIME", "How long to wait until it has ended",

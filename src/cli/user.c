@@ -29,7 +29,7 @@ const struct setting user_settings[] = {
 	  "Write the user's kubeconfig to this new file instead of standard output" },
 	{ "namespace", SETTING_TEXT, "default", "NAME", "Namespace that the kubeconfig names",
 	  .letter = 'n' },
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR",
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR",
 	  "Data directory of the server, where admin.kubeconfig is" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT", "Output format: text, json or yaml",
 	  .choices = formats, .letter = 'o' },

@@ -6,8 +6,8 @@
 
 /*
  * What a service manager is told: the protocol of sd_notify(3), which is a datagram of assignments
- * to the socket that $NOTIFY_SOCKET names. Whoever started us without one hears nothing, and a
- * manager that does not listen is no reason to stop serving: nothing in here fails.
+ * to the socket that $NOTIFY_SOCKET names. Without that variable nothing is sent, and a manager
+ * that does not listen is no reason to stop serving: nothing in here fails.
  */
 struct notify {
 	struct sockaddr_un at;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
 #include "role/audit_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/role.h"
@@ -11,7 +12,7 @@ static const char *const on_off[] = { "on", "off", NULL };
 static const char *const node_ports[] = { "loopback", "none", NULL };
 
 const struct setting serve_settings[] = {
-	{ "data-dir", SETTING_DIR, "/var/lib/cay", "DIR", "Directory for all state" },
+	{ "data-dir", SETTING_DIR, CLI_DATA_DIR, "DIR", "Directory for all state" },
 	{ "listen", SETTING_ADDRESS, "127.0.0.1:6443", "ADDR:PORT",
 	  "Address to serve the Kubernetes API on, with TLS" },
 	{ "router-listen", SETTING_ADDRESS, "127.0.0.1:8080", "ADDR:PORT",
