@@ -108,6 +108,7 @@ STEPS = (
     tests("policy", 1800),
     tests("networks", 1200),
     tests("doctor", 1200),
+    tests("features", 1800),
     tests("stop", 2400),
     tests("shutdown", 1800),
     tests("host", 1800),
