@@ -132,7 +132,7 @@ static const struct command commands[] = {
 	{ "census", "[flags]", "List what exists on this host, and for which object",
 	  "The exit status is 1 if something has no living owner.", census_settings, census_run },
 	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",
-	  "Tries what the kernel can do and starts a sandbox, as root, and leaves nothing behind. Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
+	  "Tries what the kernel can do and starts a sandbox, as root, and removes what it has made. Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
 	{ "stop", "[flags]", "Stop the server of a data directory, and wait until it has ended",
 	  "Sandboxes live on, and the next start finds them again, unless --sandboxes is given, or the server was started with --stop-sandboxes;\n"

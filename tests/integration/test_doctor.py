@@ -477,7 +477,7 @@ def test_where_the_node_would_make_a_disk_pool_one_is_tried(idle, place, flags):
 
 
 def test_a_container_without_loop_devices_is_not_fit(idle, place):
-    found = checks(on_overlay(idle, place, "mkdir /mnt/dev && cp -a /dev/null /dev/zero /dev/random /dev/urandom /mnt/dev && mount --bind /mnt/dev /dev &&"))
+    found = checks(on_overlay(idle, place, "mkdir $D.dev && cp -a /dev/null /dev/zero /dev/random /dev/urandom $D.dev && mount --bind $D.dev /dev &&"))
     for name in ("data-dir", "feature-overlay", "launch"):
         assert found[name]["status"] == "fail", found[name]
 
@@ -529,7 +529,7 @@ def test_what_a_killed_probe_and_a_killed_check_left_is_removed(idle, tmp_path):
     tree = next(os.path.dirname(p) for p in glob.glob("/sys/fs/cgroup/cgroup.controllers") + glob.glob("/sys/fs/cgroup/*/cgroup.controllers"))
     left = [tmp_path / f".cay-probe-{gone()}", pathlib.Path(tree, f"cay-doctor-{gone()}")]
     for path in left:
-        path.mkdir()
+        path.mkdir(0o700)
     (left[1] / "probe-1").mkdir()
     alive = tmp_path / f".cay-probe-{os.getpid()}"
     alive.mkdir()
