@@ -61,11 +61,9 @@ static struct err *spawn_systemctl(struct machine *m)
 void machine_ask(struct machine *m, struct loop *l, void (*answered)(void *arg, bool stopping),
 		 void *arg)
 {
-	autoptr(err) e = NULL;
-
 	*m = (struct machine){ .loop = l, .said = -1, .answered = answered, .arg = arg };
 	if (file_exists(AT_FDCWD, "/run/systemd/system"))
-		e = spawn_systemctl(m);
+		err_free(spawn_systemctl(m)); /* who cannot be asked says no */
 	if (!m->child) {
 		answered(arg, false);
 		return;
