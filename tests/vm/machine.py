@@ -15,6 +15,7 @@ import typing
 CPUS = os.environ.get("VM_CPUS", "2")
 MEMORY_MB = os.environ.get("VM_MEMORY", "4096")
 BOOT_S = 600
+LOOK_S = 5  # how often a machine that says nothing is looked at
 ANSWER_S = 60  # beyond a command's own time limit, which the agent sees to
 
 
@@ -96,16 +97,28 @@ class Machine:
         answers, number = self.ask(command, timeout)
         text = []
         while True:
-            try:
-                message = answers.get(timeout=timeout + ANSWER_S)
-            except queue.Empty:
-                raise MachineFailed(f"no answer for {timeout + ANSWER_S} s") from None
+            message = self.await_answer(answers, timeout + ANSWER_S)
             if "out" in message:
                 text.append(message["out"])
                 on_text(message["out"])
             else:
                 del self.answers[number]
                 return Done(message["rc"], "".join(text))
+
+    def await_answer(self, answers, wait_s):
+        end = time.monotonic() + wait_s
+        while time.monotonic() < end:
+            try:
+                return answers.get(timeout=LOOK_S)
+            except queue.Empty:
+                if panic := self.panic():
+                    raise MachineFailed(f"its kernel ended: {panic}; what led to it is in {self.console}") from None
+        raise MachineFailed(f"no answer for {wait_s} s")
+
+    def panic(self):
+        """The line of the console with which the kernel gave up. An emulated processor may be what was at fault."""
+        found = re.search(r"Kernel panic.*", self.console_text())
+        return found and found[0]
 
     def ask(self, command, timeout):
         self.last_id += 1
