@@ -477,7 +477,7 @@ def test_where_the_node_would_make_a_disk_pool_one_is_tried(idle, place, flags):
 
 
 def test_a_container_without_loop_devices_is_not_fit(idle, place):
-    found = checks(on_overlay(idle, place, "mkdir $D.dev && cp -a /dev/null /dev/zero /dev/random /dev/urandom $D.dev && mount --bind $D.dev /dev &&"))
+    found = checks(on_overlay(idle, place, "mkdir $D.dev && mount -t tmpfs dev $D.dev && cp -a /dev/null /dev/zero /dev/random /dev/urandom $D.dev && mount --bind $D.dev /dev &&"))
     for name in ("data-dir", "feature-overlay", "launch"):
         assert name in found and found[name]["status"] == "fail", found
 
