@@ -215,12 +215,16 @@ def test_a_table_that_is_put_back_during_a_pause_is_intact_again(fresh):
     Without egress, so that no link that another test makes on this host has the table loaded anew.
     """
     world = Table(fresh("--egress", "none"))
+    # The address of the router's Service comes a moment after the start, and with it a table that has no changes of others.
+    services = "/api/v1/namespaces/agent-sandbox-system/services"
+    address = world.cay.wait(services, "sandbox-router-svc", lambda s: s and s["spec"].get("clusterIP"))["spec"]["clusterIP"]
+    wait_until(lambda: address in world.listing())
     count = world.metric("cay_packet_filter_restored_total")
     node = world.cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
     for n in range(1, 7):
         touch(world)
         world.restored(count + n)
-    before = world.listing()  # not sooner: the address of the router's Service comes a moment after the start
+    before = world.listing()
     undo = touch(world)
     world.cay.wait("/api/v1/nodes", node, lambda n: condition(n, "PacketFilterReady")["reason"] == "PacketFilterContested")
     assert world.metric("cay_packet_filter_intact") == 0
