@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that are given to another sandbox: those that nothing went through, and no others."""
 
+import itertools
 import json
 import subprocess
 
@@ -102,6 +103,7 @@ def test_an_address_is_not_used_again_before_the_packet_filter_has_forgotten_its
     cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {
         "metadata": {"name": "shut"}, "spec": {"podSelector": {"matchLabels": {"shut": "yes"}}, "policyTypes": ["Egress"]}})
     known = box(cay, "known")
-    assert any(is_used_again(cay, f"free-{n}", box(cay, f"free-{n}")) for n in range(10))  # on a busy machine the filter may be late
+    tries = itertools.count()
+    wait_until(lambda: (name := f"free-{next(tries)}") and is_used_again(cay, name, box(cay, name)), timeout=120)  # on a busy machine the filter may be late
     contest(cay)
     assert not is_used_again(cay, "known", known)
