@@ -104,6 +104,6 @@ def test_an_address_is_not_used_again_before_the_packet_filter_has_forgotten_its
         "metadata": {"name": "shut"}, "spec": {"podSelector": {"matchLabels": {"shut": "yes"}}, "policyTypes": ["Egress"]}})
     known = box(cay, "known")
     tries = itertools.count()
-    wait_until(lambda: (name := f"free-{next(tries)}") and is_used_again(cay, name, box(cay, name)), timeout=120)  # on a busy machine the filter may be late
+    wait_until(lambda: (name := f"free-{next(tries)}") and is_used_again(cay, name, box(cay, name)), timeout=240)  # on a busy machine the filter may be late
     contest(cay)
     assert not is_used_again(cay, "known", known)

@@ -463,8 +463,7 @@ void fake_end(struct fake_task *t)
 	end_part(t, &end);
 	if (ev)
 		ev->ended(t->arg, &end);
-	else
-		runtime_end_done(&end);
+	runtime_end_done(&end);
 }
 
 void fake_fail(struct fake_task *t, int code)
