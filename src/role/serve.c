@@ -477,7 +477,7 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	e = serve_start(&s);
 	if (!e)
 		loop_run(s.loop);
-	if (s.groups_lost)
+	if (!e && s.groups_lost)
 		e = err_new(ERR_UNAVAILABLE,
 			    "the scope of the sandboxes was stopped, and they with it; start "
 			    "again to go on");
